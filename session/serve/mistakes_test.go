@@ -40,6 +40,8 @@ func TestMistakes(t *testing.T) {
 		{"alice", "POST", one + "/fork", `{"ttl":-1}`, 400, "#/ttl"},
 		{"alice", "POST", one + "/search", `{"regexp":"` + strings.Repeat("a?", 50_000) + `b"}`, 400, ""},
 		{"alice", "POST", "/api/v1/sessions/one/used", `{}`, 400, ""},
+		{"alice", "POST", "/api/v1/sessions/one/used", `{"contexts":[""]}`, 400, ""},
+		{"alice", "POST", "/api/v1/sessions/one/used", `{"skill":{}}`, 400, ""},
 		{"admin", "POST", "/v1/store/erase", `{}`, 400, ""},
 		{"admin", "POST", "/v1/store/erase/apply", `{}`, 400, ""},
 	} {

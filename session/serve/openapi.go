@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var documentRoutes = []Route{{Method: "GET", Path: "/openapi.json", Summary: "Describe these routes.", Do: (*Request).document}}
+var documentRoutes = []Route{{Method: "GET", Path: "/openapi.json", Summary: "Describe these routes.", Out: object{}, Do: (*Request).document}}
 
 // document answers with an OpenAPI 3.1 document of the routes that are served. It is
 // made from their table and from the Go types that they take and answer.
@@ -55,23 +55,25 @@ func (all schemas) operation(r Route) object {
 			params = append(params, object{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": object{"type": "string"}})
 		}
 	}
-	media := or(r.media, "application/json")
-	answer := object{"description": "It is done.", "content": object{media: object{"schema": all.of(reflect.TypeOf(r.out))}}}
-	op := object{"summary": r.Summary, "responses": object{"200": answer, "default": ref("responses/Problem")}}
-	switch r.out.(type) {
-	case none:
-		op["responses"] = object{"204": object{"description": "It is done."}, "default": ref("responses/Problem")}
-	case done, nil: // text, or the JSON of another program
-		schema := object{}
-		if media != "application/json" {
-			schema["type"] = "string"
+	content := object{}
+	for media := range strings.SplitSeq(or(r.Media, "application/json"), ", ") {
+		content[media] = object{"schema": object{"type": "string"}}
+		if media == "application/json" {
+			content[media] = object{"schema": all.of(reflect.TypeOf(r.Out))}
 		}
-		answer["content"] = object{media: object{"schema": schema}}
 	}
-	switch in := reflect.TypeOf(r.in); {
+	op := object{"summary": r.Summary, "responses": object{"200": object{"description": "It is done.", "content": content}, "default": ref("responses/Problem")}}
+	if _, ok := r.Out.(none); ok {
+		op["responses"] = object{"204": object{"description": "It is done."}, "default": ref("responses/Problem")}
+	}
+	switch in := reflect.TypeOf(r.In); {
 	case in == reflect.TypeFor[lines]():
 		op["requestBody"] = object{"required": true, "content": object{mediaLines: object{}}}
-	case r.Method == http.MethodGet && in != nil:
+	case r.Method != http.MethodGet && r.Method != http.MethodDelete:
+		if in != reflect.TypeFor[none]() {
+			op["requestBody"] = object{"content": object{"application/json": object{"schema": all.of(in)}}}
+		}
+	case in != nil:
 		for _, f := range members(in) {
 			schema := all.of(f.Type)
 			if f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[time.Time]() {
@@ -79,8 +81,6 @@ func (all schemas) operation(r Route) object {
 			}
 			params = append(params, object{"name": f.name, "in": "query", "schema": schema})
 		}
-	case r.Method != http.MethodGet && in != reflect.TypeFor[none]():
-		op["requestBody"] = object{"content": object{"application/json": object{"schema": all.of(in)}}}
 	}
 	if r.public {
 		op["security"] = []object{}

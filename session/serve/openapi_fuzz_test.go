@@ -59,6 +59,9 @@ func fuzzRound(t *testing.T, seed uint64) {
 			RequestBody struct {
 				Content map[string]struct{ Schema map[string]any }
 			}
+			Responses map[string]struct {
+				Content map[string]struct{ Schema map[string]any }
+			}
 		}
 		Components struct{ Schemas map[string]any }
 	}{}
@@ -109,6 +112,14 @@ func fuzzRound(t *testing.T, seed uint64) {
 			answer, err = io.ReadAll(resp.Body)
 			require.NoError(t, err, what)
 			what += "\n" + string(answer)
+			if resp.StatusCode == http.StatusOK {
+				form, ok := op.Responses["200"].Content[resp.Header.Get("Content-Type")]
+				require.True(t, ok, "%s: %s", what, resp.Header.Get("Content-Type"))
+				if v := any(nil); resp.Header.Get("Content-Type") == "application/json" {
+					require.NoError(t, json.Unmarshal(answer, &v), what)
+					require.Empty(t, z.misfit(form.Schema, v), what)
+				}
+			}
 		}
 		require.NoError(t, resp.Body.Close())
 		if resp.StatusCode >= 500 && resp.StatusCode != 501 && resp.StatusCode != 503 {
@@ -184,4 +195,57 @@ func (z *fuzzer) value(schema map[string]any, depth int) any {
 		return z.IntN(2) == 0
 	}
 	return nil
+}
+
+// misfit returns the part of a value that is not of its schema, or nothing.
+func (z *fuzzer) misfit(schema map[string]any, v any) string {
+	if ref, ok := schema["$ref"].(string); ok {
+		schema, _ = z.schemas[strings.TrimPrefix(ref, "#/components/schemas/")].(map[string]any)
+	}
+	kind, all := "", fmt.Sprint(schema["type"]) // one or a list
+	switch v := v.(type) {
+	case nil:
+		kind = "null"
+	case bool:
+		kind = "boolean"
+	case string:
+		kind = "string"
+	case float64:
+		if kind = "number"; v == float64(int64(v)) && strings.Contains(all, "integer") {
+			kind = "integer"
+		}
+	case []any:
+		kind = "array"
+		items, _ := schema["items"].(map[string]any)
+		for _, item := range v {
+			if wrong := z.misfit(items, item); wrong != "" {
+				return wrong
+			}
+		}
+	case map[string]any:
+		kind = "object"
+		properties, _ := schema["properties"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			member, known := properties[name].(map[string]any)
+			if !known {
+				member, known = schema["additionalProperties"].(map[string]any)
+			}
+			if !known && schema["type"] != nil {
+				return name + " is unknown"
+			}
+			if wrong := z.misfit(member, v[name]); wrong != "" {
+				return name + ": " + wrong
+			}
+		}
+		required, _ := schema["required"].([]any)
+		for _, name := range required {
+			if _, ok := v[name.(string)]; !ok {
+				return fmt.Sprint(name, " is missing")
+			}
+		}
+	}
+	if schema["type"] != nil && !strings.Contains(all, kind) {
+		return fmt.Sprintf("%v, want %s", v, all)
+	}
+	return ""
 }

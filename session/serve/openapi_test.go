@@ -97,6 +97,9 @@ func TestOpenAPI(t *testing.T) {
 			op, ok := doc.Paths[r.Path][strings.ToLower(r.Method)]
 			require.True(t, ok, "%s %s is not documented", r.Method, r.Path)
 			require.Equal(t, r.Summary, op.Summary)
+			for media, content := range op.Responses["200"].Content {
+				require.NotEmpty(t, content.(map[string]any)["schema"], "%s %s: %s", r.Method, r.Path, media)
+			}
 			for part := range strings.SplitSeq(r.Path, "/") {
 				if name, ok := strings.CutPrefix(part, "{"); ok {
 					require.Contains(t, op.Parameters, struct{ Name, In string }{strings.TrimSuffix(name, "}"), "path"})

@@ -25,13 +25,13 @@ var ownRoutes = []Route{
 	onStore(Route{Method: "GET", Path: ownStore + "/sessions", Summary: "List sessions."}, (*Request).ownList),
 	onStore(Route{Method: "POST", Path: ownStore + "/sessions", Summary: "Create a session."}, (*Request).ownCreate),
 	onStore(Route{Method: "GET", Path: ownStore + "/usage", Summary: "Sum up what answers have cost."}, (*Request).ownUsage),
-	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow which sessions change.", media: mediaEvents}, (*Request).ownChanges),
-	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search what was said.", media: mediaLines}, (*Request).ownSearch),
+	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow which sessions change.", Media: mediaEvents}, (*Request).ownChanges),
+	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search what was said.", Media: mediaLines}, (*Request).ownSearch),
 	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan what to archive or delete.", Admin: true}, (*Request).ownPlan),
 	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownApply),
 	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan what to erase.", Admin: true}, (*Request).ownPlanErase),
 	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownErase),
-	{Method: "POST", Path: ownStore + "/import", Summary: "Import a transcript of this or another program.", Admin: true, in: lines{}, out: []ownImported{}, Do: (*Request).ownImport},
+	{Method: "POST", Path: ownStore + "/import", Summary: "Import a transcript of this or another program.", Admin: true, In: lines{}, Out: []ownImported{}, Do: (*Request).ownImport},
 
 	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*Request).ownGet),
 	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, lifetime or pin."}, (*Request).ownMeta),
@@ -41,11 +41,11 @@ var ownRoutes = []Route{
 	onSession(Route{Method: "POST", Path: ownSession + "/queue", Summary: "Say something to the agent.", Answers: true}, (*Request).ownQueue),
 	onSession(Route{Method: "POST", Path: ownSession + "/commit", Summary: "Close a chapter of the messages."}, (*Request).ownCommit),
 	onSession(Route{Method: "GET", Path: ownSession + "/entries/{entry}", Summary: "Read what stands around an entry."}, (*Request).ownWindow),
-	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", media: mediaEvents}, (*Request).ownFollow),
+	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", Media: mediaEvents}, (*Request).ownFollow),
 	onSession(Route{Method: "GET", Path: ownSession + "/context", Summary: "Say what fills the window of a session."}, (*Request).fills),
 	onSession(Route{Method: "GET", Path: ownSession + "/health", Summary: "Look for damage."}, (*Request).ownHealth),
-	onSession(Route{Method: "GET", Path: ownSession + "/export", Summary: "Write the session in another form.", media: mediaText}, (*Request).ownExport),
-	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search what was said.", media: mediaLines}, (*Request).ownSearchOne),
+	onSession(Route{Method: "GET", Path: ownSession + "/export", Summary: "Write the session in another form.", Media: mediaText}, (*Request).ownExport),
+	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search what was said.", Media: mediaLines}, (*Request).ownSearchOne),
 	onSession(Route{Method: "POST", Path: ownSession + "/fork", Summary: "Make a session that begins like this one."}, (*Request).ownFork),
 	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take the history back."}, (*Request).ownRewind),
 	onSession(Route{Method: "POST", Path: ownSession + "/hide", Summary: "Leave messages out of the history, or show them again."}, (*Request).ownHide),
@@ -70,7 +70,7 @@ type (
 func onStore[In, Out any](r Route, f func(*Request, In) (Out, error)) Route {
 	var in In
 	var out Out
-	r.in, r.out = in, out
+	r.In, r.Out = in, out
 	r.Do = func(q *Request) error {
 		var in In
 		if err := q.take(&in); err != nil {

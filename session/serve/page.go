@@ -12,7 +12,7 @@ import (
 const mediaHTML = "text/html; charset=utf-8"
 
 var pageRoutes = []Route{
-	{Method: "GET", Path: "/page", Summary: "Look at sessions.", media: mediaHTML, public: true, Do: (*Request).page},
+	{Method: "GET", Path: "/page", Summary: "Look at sessions.", Media: mediaHTML, public: true, Do: (*Request).page},
 	onStore(Route{Method: "GET", Path: "/page/key", Summary: "Say what the one who asks may see.", public: true}, (*Request).asks),
 	onStore(Route{Method: "POST", Path: "/page/key", Summary: "Sign in: keep the key of this request in a cookie."}, (*Request).signIn),
 	onStore(Route{Method: "DELETE", Path: "/page/key", Summary: "Sign out."}, (*Request).signOut),

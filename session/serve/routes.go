@@ -33,9 +33,14 @@ type Route struct {
 	// answer it cuts the connection.
 	Do func(*Request) error `json:"-"`
 
-	in, out any    // types of request and answer, for the document; nil is omitted
-	media   string // of the answer; empty is application/json
-	public  bool   // public, as it contains no data of the store
+	// In and Out have the types of the request and of its answer in JSON, for the document.
+	// A GET or DELETE has the members of In as parameters. Media is the type of the answer,
+	// or the types, with ", " between them; empty is application/json.
+	In    any    `json:"-"`
+	Out   any    `json:"-"`
+	Media string `json:"-"`
+
+	public bool // public, as it contains no data of the store
 }
 
 // Routes returns the routes that are served.
@@ -162,7 +167,7 @@ func (q *Request) admit(route Route) (err error) {
 	if err := q.read(); err != nil || len(q.data) == 0 {
 		return err
 	}
-	_, ofLines := route.in.(lines)
+	_, ofLines := route.In.(lines)
 	switch {
 	case ofLines && !q.has(mediaLines):
 		return errLines

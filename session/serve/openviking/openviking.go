@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"io/fs"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/convolog/convolog/session"
@@ -25,15 +26,15 @@ import (
 func New(agent string) serve.Surface {
 	sf := &surface{agent: agent}
 	return serve.Surface{Fail: fail, Routes: []serve.Route{
-		{Method: "POST", Path: "/api/v1/sessions", Summary: "Create a session.", Do: sf.create},
-		{Method: "GET", Path: "/api/v1/sessions", Summary: "List sessions.", Do: sf.list},
-		{Method: "GET", Path: "/api/v1/sessions/{id}", Summary: "Describe a session.", Do: sf.about(sf.get)},
-		{Method: "DELETE", Path: "/api/v1/sessions/{id}", Summary: "Delete a session.", Do: sf.about(remove)},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/messages", Summary: "Add a message.", Do: sf.about(sf.add)},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record what helped.", Do: sf.about(used)},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages.", Do: sf.about(commit)},
-		{Method: "GET", Path: "/api/v1/sessions/{id}/archives/{archive}", Summary: "Read an archive.", Do: sf.about(archive)},
-		{Method: "POST", Path: "/api/v1/search/search", Summary: "Search what was said.", Do: sf.search},
+		{Method: "POST", Path: "/api/v1/sessions", Summary: "Create a session.", In: sessionBody{}, Out: answer[sessionInfo]{}, Do: sf.create},
+		{Method: "GET", Path: "/api/v1/sessions", Summary: "List sessions.", Out: answer[[]sessionInfo]{}, Do: sf.list},
+		{Method: "GET", Path: "/api/v1/sessions/{id}", Summary: "Describe a session.", Out: answer[sessionInfo]{}, Do: sf.about(sf.get)},
+		{Method: "DELETE", Path: "/api/v1/sessions/{id}", Summary: "Delete a session.", Out: answer[sessionInfo]{}, Do: sf.about(remove)},
+		{Method: "POST", Path: "/api/v1/sessions/{id}/messages", Summary: "Add a message.", In: messageBody{}, Out: answer[sessionInfo]{}, Do: sf.about(sf.add)},
+		{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record what helped.", In: useBody{}, Out: answer[sessionUse]{}, Do: sf.about(used)},
+		{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages.", In: struct{}{}, Out: answer[commitResult]{}, Do: sf.about(commit)},
+		{Method: "GET", Path: "/api/v1/sessions/{id}/archives/{archive}", Summary: "Read an archive.", Out: answer[archive]{}, Do: sf.about(readArchive)},
+		{Method: "POST", Path: "/api/v1/search/search", Summary: "Search what was said.", In: queryBody{}, Out: answer[searchResult]{}, Do: sf.search},
 	}}
 }
 
@@ -42,13 +43,15 @@ type surface struct {
 	counts counts
 }
 
-// answer answers as OpenViking does.
-func answer(q *serve.Request, result any) error {
-	q.JSON(http.StatusOK, struct {
-		Status string  `json:"status"`
-		Result any     `json:"result"`
-		Time   float64 `json:"time"`
-	}{"ok", result, time.Since(q.Began).Seconds()})
+// An answer has the form of all answers of OpenViking.
+type answer[T any] struct {
+	Status string  `json:"status"`
+	Result T       `json:"result"`
+	Time   float64 `json:"time"`
+}
+
+func reply[T any](q *serve.Request, result T) error {
+	q.JSON(http.StatusOK, answer[T]{"ok", result, time.Since(q.Began).Seconds()})
 	return nil
 }
 
@@ -71,6 +74,55 @@ func fail(q *serve.Request, p *serve.Problem) {
 // user is the name of the owner of a session.
 func user(owner string) string { return cmp.Or(owner, "default") }
 
+// The bodies and answers of the routes.
+type (
+	sessionBody struct {
+		ID string `json:"session_id,omitempty"`
+	}
+	messageBody struct {
+		Role    string      `json:"role"`
+		Content string      `json:"content,omitempty"`
+		Parts   []said.Part `json:"parts,omitempty"`
+	}
+	useBody struct {
+		Contexts []string             `json:"contexts,omitempty"`
+		Skill    *transcript.SkillUse `json:"skill,omitempty"`
+	}
+	sessionUse struct {
+		ID       string `json:"session_id"`
+		Contexts int    `json:"contexts_used"`
+		Skills   int    `json:"skills_used"`
+	}
+	commitResult struct {
+		ID       string       `json:"session_id"`
+		Status   string       `json:"status"`
+		Archived bool         `json:"archived"`
+		Memories int          `json:"memories_extracted"`
+		Stats    memory.Stats `json:"stats"`
+	}
+	archive struct {
+		ID       string    `json:"archive_id"`
+		Abstract string    `json:"abstract"`
+		Overview string    `json:"overview"`
+		Messages []message `json:"messages"`
+	}
+	message struct {
+		Role  transcript.Role  `json:"role"`
+		Parts []map[string]any `json:"parts"`
+	}
+	queryBody struct {
+		Query   string `json:"query"`
+		Session string `json:"session_id,omitempty"`
+		Limit   int    `json:"limit,omitempty"`
+	}
+	searchResult struct {
+		Memories  []result `json:"memories"`
+		Resources []result `json:"resources"`
+		Skills    []result `json:"skills"`
+		Total     int      `json:"total"`
+	}
+)
+
 type sessionInfo struct {
 	ID           string `json:"session_id"`
 	User         string `json:"user,omitempty"`
@@ -92,9 +144,7 @@ func (sf *surface) create(q *serve.Request) error {
 	if !q.Principal.May(sf.agent) {
 		return fs.ErrNotExist
 	}
-	var body struct {
-		ID string `json:"session_id"`
-	}
+	var body sessionBody
 	if err := q.Decode(&body); err != nil {
 		return err
 	}
@@ -102,7 +152,7 @@ func (sf *surface) create(q *serve.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(q, sessionInfo{ID: s.Ref().ID, User: user(q.Principal.Owner)})
+	return reply(q, sessionInfo{ID: s.Ref().ID, User: user(q.Principal.Owner)})
 }
 
 func (sf *surface) list(q *serve.Request) error {
@@ -114,7 +164,7 @@ func (sf *surface) list(q *serve.Request) error {
 	for _, i := range infos {
 		out = append(out, sessionInfo{ID: i.ID, User: user(i.Owner)})
 	}
-	return answer(q, out)
+	return reply(q, out)
 }
 
 func (sf *surface) get(q *serve.Request, s *session.Session) error {
@@ -126,22 +176,18 @@ func (sf *surface) get(q *serve.Request, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	return answer(q, sessionInfo{s.Ref().ID, user(info.Owner), &n})
+	return reply(q, sessionInfo{s.Ref().ID, user(info.Owner), &n})
 }
 
 func remove(q *serve.Request, s *session.Session) error {
 	if err := q.Store.Delete(q.Context(), s.Ref()); err != nil {
 		return err
 	}
-	return answer(q, map[string]string{"session_id": s.Ref().ID})
+	return reply(q, sessionInfo{ID: s.Ref().ID})
 }
 
 func (sf *surface) add(q *serve.Request, s *session.Session) error {
-	var body struct {
-		Role    string      `json:"role"`
-		Content string      `json:"content"`
-		Parts   []said.Part `json:"parts"`
-	}
+	var body messageBody
 	if err := q.Decode(&body); err != nil {
 		return err
 	}
@@ -157,14 +203,11 @@ func (sf *surface) add(q *serve.Request, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	return answer(q, sessionInfo{ID: s.Ref().ID, MessageCount: &n})
+	return reply(q, sessionInfo{ID: s.Ref().ID, MessageCount: &n})
 }
 
 func used(q *serve.Request, s *session.Session) error {
-	var body struct {
-		Contexts []string             `json:"contexts"`
-		Skill    *transcript.SkillUse `json:"skill"`
-	}
+	var body useBody
 	if err := q.Decode(&body); err != nil {
 		return err
 	}
@@ -175,8 +218,8 @@ func used(q *serve.Request, s *session.Session) error {
 	if k := body.Skill; k != nil {
 		uses = append(uses, memory.Use{Type: "skill", URI: k.URI, Input: k.Input, Output: k.Output, Success: k.Success})
 	}
-	if len(uses) == 0 {
-		return serve.Invalid("name contexts or a skill")
+	if len(uses) == 0 || slices.ContainsFunc(uses, func(u memory.Use) bool { return u.URI == "" }) {
+		return serve.Invalid("name contexts or a skill by their URIs")
 	}
 	if err := memory.RecordUse(q.Context(), s, uses...); err != nil {
 		return err
@@ -185,7 +228,7 @@ func used(q *serve.Request, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	return answer(q, map[string]any{"session_id": s.Ref().ID, "contexts_used": stats.Contexts, "skills_used": stats.Skills})
+	return reply(q, sessionUse{s.Ref().ID, stats.Contexts, stats.Skills})
 }
 
 func commit(q *serve.Request, s *session.Session) error {
@@ -201,12 +244,10 @@ func commit(q *serve.Request, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	return answer(q, map[string]any{
-		"session_id": s.Ref().ID, "status": "committed", "archived": done.Chapter != "", "memories_extracted": learned, "stats": stats,
-	})
+	return reply(q, commitResult{s.Ref().ID, "committed", done.Chapter != "", learned, stats})
 }
 
-func archive(q *serve.Request, s *session.Session) error {
+func readArchive(q *serve.Request, s *session.Session) error {
 	name := q.PathValue("archive")
 	chapters, err := memory.Chapters(q.Context(), s)
 	if err != nil {
@@ -220,15 +261,15 @@ func archive(q *serve.Request, s *session.Session) error {
 		if err != nil {
 			return err
 		}
-		return answer(q, map[string]any{"archive_id": name, "abstract": a.Abstract, "overview": a.Overview, "messages": messagesOf(h.Messages)})
+		return reply(q, archive{name, a.Abstract, a.Overview, messagesOf(h.Messages)})
 	}
 	return fs.ErrNotExist
 }
 
-func messagesOf(messages []transcript.Message) []map[string]any {
-	out := []map[string]any{}
+func messagesOf(messages []transcript.Message) []message {
+	out := []message{}
 	for _, m := range messages {
-		parts := []any{}
+		parts := []map[string]any{}
 		for _, b := range m.Content {
 			switch b := b.(type) {
 			case transcript.TextBlock:
@@ -241,7 +282,7 @@ func messagesOf(messages []transcript.Message) []map[string]any {
 				parts = append(parts, map[string]any{"type": "tool", "tool_id": b.CallID, "tool_output": said.Result(b)})
 			}
 		}
-		out = append(out, map[string]any{"role": m.Role, "parts": parts})
+		out = append(out, message{m.Role, parts})
 	}
 	return out
 }
@@ -260,11 +301,7 @@ func (sf *surface) search(q *serve.Request) error {
 	if !q.Principal.May(sf.agent) {
 		return fs.ErrNotExist
 	}
-	var body struct {
-		Query   string `json:"query"`
-		Session string `json:"session_id"`
-		Limit   int    `json:"limit"`
-	}
+	var body queryBody
 	if err := q.Decode(&body); err != nil {
 		return err
 	}
@@ -276,23 +313,21 @@ func (sf *surface) search(q *serve.Request) error {
 			return err
 		}
 	}
-	found := map[string][]result{"memories": {}, "resources": {}, "skills": {}}
+	hits := map[string][]result{"memories": {}, "resources": {}, "skills": {}}
 	if q.Memory != nil {
-		err = searchMemory(q, found, body.Query, sf.agent, s, limit)
+		err = searchMemory(q, hits, body.Query, sf.agent, s, limit)
 	} else {
-		err = searchSaid(q, found, body.Query, sf.agent, s, limit)
+		err = searchSaid(q, hits, body.Query, sf.agent, s, limit)
 	}
 	if err != nil {
 		return err
 	}
-	total := len(found["memories"]) + len(found["resources"]) + len(found["skills"])
-	return answer(q, map[string]any{
-		"memories": found["memories"], "resources": found["resources"], "skills": found["skills"], "total": total,
-	})
+	memories, resources, skills := hits["memories"], hits["resources"], hits["skills"]
+	return reply(q, searchResult{memories, resources, skills, len(memories) + len(resources) + len(skills)})
 }
 
 // searchMemory searches memories, and a session if there is one.
-func searchMemory(q *serve.Request, found map[string][]result, query, agent string, s *session.Session, limit int) error {
+func searchMemory(q *serve.Request, found map[string][]result, text, agent string, s *session.Session, limit int) error {
 	opts := &memory.SearchOptions{Scope: memory.Scope{Agent: agent, Owner: q.Principal.Owner}, Limit: limit}
 	if s != nil {
 		info, err := s.Info(q.Context())
@@ -304,7 +339,7 @@ func searchMemory(q *serve.Request, found map[string][]result, query, agent stri
 	if opts.Scope.Owner == "" && s == nil {
 		return nil // no owner's memories
 	}
-	hits, err := q.Memory.Search(q.Context(), query, opts)
+	hits, err := q.Memory.Search(q.Context(), text, opts)
 	for _, h := range hits {
 		in, kind, uri := "resources", h.Kind, h.URI
 		switch h.Kind {

@@ -22,18 +22,18 @@ import (
 // New returns the surface. Without Options.Respond the chat gets 501.
 func New() serve.Surface {
 	return serve.Surface{Fail: fail, Routes: []serve.Route{
-		{Method: "POST", Path: "/api/agents/{agent}/chat", Summary: "Say something and stream the answer.", Answers: true, Do: chat},
-		{Method: "GET", Path: "/api/agents/{agent}/chat/stream", Summary: "Go on with the stream of an answer.", Do: about(chatStream)},
-		{Method: "GET", Path: "/api/agents/{agent}/chat/status", Summary: "Say whether an answer is being made.", Do: about(chatStatus)},
-		{Method: "DELETE", Path: "/api/agents/{agent}/chat", Summary: "Stop the answer that is being made.", Do: about(chatStop)},
-		{Method: "GET", Path: "/api/agents/{agent}/sessions", Summary: "List sessions.", Do: list},
-		{Method: "GET", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Read a whole conversation.", Do: about(get)},
-		{Method: "PATCH", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Set the title of a session.", Do: about(setTitle)},
-		{Method: "DELETE", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Delete a session.", Do: about(remove)},
-		{Method: "GET", Path: "/api/sessions", Summary: "List sessions of any agent.", Do: list},
-		{Method: "GET", Path: "/api/sessions/{agent}/{id}", Summary: "Read a whole conversation.", Do: about(get)},
-		{Method: "PATCH", Path: "/api/sessions/{agent}/{id}", Summary: "Set the title of a session.", Do: about(setTitle)},
-		{Method: "DELETE", Path: "/api/sessions/{agent}/{id}", Summary: "Delete a session.", Do: about(remove)},
+		{Method: "POST", Path: "/api/agents/{agent}/chat", Summary: "Say something and stream the answer.", Answers: true, In: chatBody{}, Media: mediaEvents, Do: chat},
+		{Method: "GET", Path: "/api/agents/{agent}/chat/stream", Summary: "Go on with the stream of an answer.", In: chatQuery{}, Media: mediaEvents, Do: about(chatStream)},
+		{Method: "GET", Path: "/api/agents/{agent}/chat/status", Summary: "Say whether an answer is being made.", In: chatQuery{}, Out: chatState{}, Do: about(chatStatus)},
+		{Method: "DELETE", Path: "/api/agents/{agent}/chat", Summary: "Stop the answer that is being made.", In: chatQuery{}, Out: chatEnd{}, Do: about(chatStop)},
+		{Method: "GET", Path: "/api/agents/{agent}/sessions", Summary: "List sessions.", In: listQuery{}, Out: sessionList{}, Do: list},
+		{Method: "GET", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Read a whole conversation.", In: readQuery{}, Out: conversation{}, Media: mediaEither, Do: about(get)},
+		{Method: "PATCH", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Set the title of a session.", In: titleBody{}, Out: change{}, Do: about(setTitle)},
+		{Method: "DELETE", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Delete a session.", Out: change{}, Do: about(remove)},
+		{Method: "GET", Path: "/api/sessions", Summary: "List sessions of any agent.", In: listQuery{}, Out: sessionList{}, Do: list},
+		{Method: "GET", Path: "/api/sessions/{agent}/{id}", Summary: "Read a whole conversation.", In: readQuery{}, Out: conversation{}, Media: mediaEither, Do: about(get)},
+		{Method: "PATCH", Path: "/api/sessions/{agent}/{id}", Summary: "Set the title of a session.", In: titleBody{}, Out: change{}, Do: about(setTitle)},
+		{Method: "DELETE", Path: "/api/sessions/{agent}/{id}", Summary: "Delete a session.", Out: change{}, Do: about(remove)},
 	}}
 }
 
@@ -41,13 +41,60 @@ func fail(q *serve.Request, p *serve.Problem) {
 	q.JSON(p.Status, map[string]string{"error": p.Title, "code": p.Code})
 }
 
+const (
+	mediaEvents = "text/event-stream"
+	mediaEither = "application/json, application/jsonl"
+)
+
+// The bodies, parameters and answers of the routes.
+type (
+	chatQuery struct {
+		SessionID string `json:"sessionId"`
+	}
+	chatState struct {
+		Status         string `json:"status"`
+		HasWorker      bool   `json:"hasWorker"`
+		BufferedEvents int    `json:"bufferedEvents"`
+	}
+	chatEnd struct {
+		Status string `json:"status"`
+	}
+	listQuery struct {
+		Limit   int    `json:"limit"`
+		AgentID string `json:"agentId"` // if the path has no agent
+	}
+	sessionList struct {
+		Sessions []sessionInfo `json:"sessions"`
+		Total    int           `json:"total"`
+	}
+	readQuery struct {
+		Raw string `json:"raw"` // if it is set: the lines of the transcript
+	}
+	conversation struct {
+		Session  sessionInfo `json:"session"`
+		Messages []message   `json:"messages"`
+		Agent    agentName   `json:"agent"`
+	}
+	agentName struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	titleBody struct {
+		Title *string `json:"title"`
+	}
+	change struct {
+		OK      bool         `json:"ok"`
+		Session *sessionInfo `json:"session,omitempty"`
+	}
+)
+
 // chatBody is the text of a user. Other members, such as a history, are ignored: the
 // history is the server's.
 type chatBody struct {
-	Message   string   `json:"message"`
-	SessionID string   `json:"sessionId"`
-	Context   string   `json:"context"`
-	Images    []string `json:"images"` // data URLs
+	Message   string   `json:"message,omitempty"`
+	SessionID string   `json:"sessionId,omitempty"`
+	Context   string   `json:"context,omitempty"`
+	Images    []string `json:"images,omitempty"` // data URLs
 }
 
 // content returns the blocks of the message.
@@ -154,7 +201,7 @@ func chatStatus(q *serve.Request, s *session.Session) error {
 	if running {
 		status = "generating"
 	}
-	q.JSON(http.StatusOK, map[string]any{"status": status, "hasWorker": here, "bufferedEvents": 0})
+	q.JSON(http.StatusOK, chatState{Status: status, HasWorker: here})
 	return nil
 }
 
@@ -162,7 +209,7 @@ func chatStop(q *serve.Request, s *session.Session) error {
 	if err := q.Stop(s); err != nil {
 		return err
 	}
-	q.JSON(http.StatusOK, map[string]string{"status": "stopping"})
+	q.JSON(http.StatusOK, chatEnd{"stopping"})
 	return nil
 }
 
@@ -260,7 +307,7 @@ func list(q *serve.Request) error {
 	for _, i := range infos[:limit] {
 		out = append(out, infoOf(i))
 	}
-	q.JSON(http.StatusOK, map[string]any{"sessions": out, "total": len(infos)})
+	q.JSON(http.StatusOK, sessionList{out, len(infos)})
 	return nil
 }
 
@@ -285,9 +332,7 @@ func get(q *serve.Request, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	q.JSON(http.StatusOK, map[string]any{
-		"session": infoOf(info), "messages": messages, "agent": map[string]string{"id": info.Agent, "name": info.Agent},
-	})
+	q.JSON(http.StatusOK, conversation{infoOf(info), messages, agentName{info.Agent, info.Agent}})
 	return nil
 }
 
@@ -330,9 +375,7 @@ func messagesOf(ctx context.Context, s *session.Session) ([]message, error) {
 }
 
 func setTitle(q *serve.Request, s *session.Session) error {
-	var body struct {
-		Title *string `json:"title"`
-	}
+	var body titleBody
 	if err := q.Decode(&body); err != nil {
 		return err
 	}
@@ -346,7 +389,7 @@ func setTitle(q *serve.Request, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	q.JSON(http.StatusOK, map[string]any{"ok": true, "session": infoOf(info)})
+	q.JSON(http.StatusOK, change{true, new(infoOf(info))})
 	return nil
 }
 
@@ -354,7 +397,7 @@ func remove(q *serve.Request, s *session.Session) error {
 	if err := q.Store.Delete(q.Context(), s.Ref()); err != nil {
 		return err
 	}
-	q.JSON(http.StatusOK, map[string]any{"ok": true})
+	q.JSON(http.StatusOK, change{OK: true})
 	return nil
 }
 
