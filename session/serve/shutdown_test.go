@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A server that is asked to stop lets an answer end. If it may not wait, it closes the
-// streams, and clients continue at the next server without a loss.
+// A server that is asked to stop lets an answer end. If it may not wait, it ends the
+// answer, and its clients see how. They continue at the next server without a loss.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	for _, patient := range []bool{true, false} {
@@ -82,11 +82,11 @@ func TestShutdown(t *testing.T) {
 			return true
 		})
 		require.NoError(t, frames(follow.Body, func(frame) bool { return true })) // it has ended too
+		require.Equal(t, "done", seen[len(seen)-1].typ())
+		require.Equal(t, map[bool]string{true: "first second", false: "first "}[patient], text(seen))
 		if patient {
 			require.NoError(t, <-stopped)
 			require.NoError(t, sv.Close(t.Context()))
-			require.Equal(t, "first second", text(seen))
-			require.Equal(t, "done", seen[len(seen)-1].typ())
 		}
 
 		ts := httptest.NewServer(next)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
 )
 
 // A stream writes server-sent events. It is safe for several goroutines.
@@ -157,26 +158,44 @@ func (t *Turn) Frames(ctx context.Context) iter.Seq[Frame] {
 		if t.reset && !yield(Frame{Kind: frameReset}) {
 			return
 		}
-		tail, skip := newTail(t.text), t.seen != ""
-		for e, err := range t.s.Follow(ctx, t.from) {
-			if err != nil {
-				if p := problemOf(err); ctx.Err() == nil {
-					if p == errInternal {
-						t.sv.log("a stream failed", t.s, err)
-					}
-					_ = yield(Frame{Kind: frameFailed, Text: p.Code}) && yield(Frame{Kind: frameEnd})
-				}
-				return
-			}
+		tail, skip, last := newTail(t.text), t.seen != "", t.from
+		show := func(e transcript.Entry) (more bool) {
+			last = e.ID
 			for _, f := range tail.add(e) {
 				if !skip && !yield(f) {
-					return
+					return false
 				}
 				seen := f.ID == t.seen
 				if f.Kind == frameEnd && (seen || !skip) {
-					return
+					return false
 				}
 				skip = skip && !seen
+			}
+			return true
+		}
+		for e, err := range t.s.Follow(ctx, t.from) {
+			if err != nil && ctx.Err() == nil {
+				p := problemOf(err)
+				if p == errInternal {
+					t.sv.log("a stream failed", t.s, err)
+				}
+				_ = yield(Frame{Kind: frameFailed, Text: p.Code}) && yield(Frame{Kind: frameEnd})
+				return
+			}
+			if err != nil {
+				break
+			}
+			if !show(e) {
+				return
+			}
+		}
+		if t.sv.life.Err() == nil {
+			return // the client has left
+		}
+		t.sv.working.Wait() // the end of the answer is in the transcript
+		for e, err := range t.s.Entries(context.WithoutCancel(ctx), last) {
+			if err != nil || !show(e) {
+				return
 			}
 		}
 	}

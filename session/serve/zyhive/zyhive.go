@@ -234,7 +234,7 @@ type call struct {
 func show(q *serve.Request, s *session.Session, t *serve.Turn) error {
 	q.Stream(func(ctx context.Context, send func(id, name string, data any) error) error {
 		for f := range t.Frames(ctx) {
-			if e := eventOf(ctx, s, f); e.Type != "" && send(f.ID, "", e) != nil {
+			if e := eventOf(context.WithoutCancel(ctx), s, f); e.Type != "" && send(f.ID, "", e) != nil {
 				return nil
 			}
 		}
