@@ -6,10 +6,10 @@
 //
 // Without -url it needs no network: a scripted model inside the program streams
 // its answers. With -url (and a key in ANTHROPIC_API_KEY) any Anthropic-compatible
-// endpoint answers. Without -keys it serves this machine alone, and the client that
-// sends the token, which is printed unless it is given, and is in a file of the folder
-// for the commands of examples/convolog. With -page the address has the token, so the page
-// opens signed in. The same server on several machines is examples/shared.
+// endpoint answers. Without -keys it serves this machine alone, and clients that send
+// the token. Without -token the program makes one, prints it, and leaves it in a file of
+// the folder for the commands of examples/convolog. With -page it prints a link that signs
+// in. The same server on several machines is examples/shared.
 package main
 
 import (

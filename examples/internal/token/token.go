@@ -41,7 +41,7 @@ func Find(folder string, at *url.URL) string {
 	if at.Hostname() != "localhost" && !net.ParseIP(at.Hostname()).IsLoopback() {
 		return ""
 	}
-	token, _ := os.ReadFile(name(folder, at.Port())) // without one the server says that it wants a token
+	token, _ := os.ReadFile(name(folder, at.Port())) // without one the server refuses
 	return string(token)
 }
 

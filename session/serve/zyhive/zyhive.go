@@ -25,7 +25,7 @@ func New() serve.Surface {
 		{Method: "POST", Path: "/api/agents/{agent}/chat", Summary: "Say something and stream the answer.", Answers: true, In: chatBody{}, Media: mediaEvents, Do: chat},
 		{Method: "GET", Path: "/api/agents/{agent}/chat/stream", Summary: "Go on with the stream of an answer.", In: chatQuery{}, Media: mediaEvents, Do: about(chatStream)},
 		{Method: "GET", Path: "/api/agents/{agent}/chat/status", Summary: "Say whether an answer is being made.", In: chatQuery{}, Out: chatState{}, Do: about(chatStatus)},
-		{Method: "DELETE", Path: "/api/agents/{agent}/chat", Summary: "Stop the answer that is being made.", In: chatQuery{}, Out: chatEnd{}, Do: about(chatStop)},
+		{Method: "DELETE", Path: "/api/agents/{agent}/chat", Summary: "Stop the answer that is being made.", In: chatQuery{}, Out: map[string]string{}, Do: about(chatStop)},
 		{Method: "GET", Path: "/api/agents/{agent}/sessions", Summary: "List sessions.", In: listQuery{}, Out: sessionList{}, Do: list},
 		{Method: "GET", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Read a whole conversation.", In: readQuery{}, Out: conversation{}, Media: mediaEither, Do: about(get)},
 		{Method: "PATCH", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Set the title of a session.", In: titleBody{}, Out: change{}, Do: about(setTitle)},
@@ -41,10 +41,7 @@ func fail(q *serve.Request, p *serve.Problem) {
 	q.JSON(p.Status, map[string]string{"error": p.Title, "code": p.Code})
 }
 
-const (
-	mediaEvents = "text/event-stream"
-	mediaEither = "application/json, application/jsonl"
-)
+const mediaEvents, mediaEither = "text/event-stream", "application/json, application/jsonl"
 
 // The bodies, parameters and answers of the routes.
 type (
@@ -55,9 +52,6 @@ type (
 		Status         string `json:"status"`
 		HasWorker      bool   `json:"hasWorker"`
 		BufferedEvents int    `json:"bufferedEvents"`
-	}
-	chatEnd struct {
-		Status string `json:"status"`
 	}
 	listQuery struct {
 		Limit   int    `json:"limit"`
@@ -71,13 +65,9 @@ type (
 		Raw string `json:"raw"` // if it is set: the lines of the transcript
 	}
 	conversation struct {
-		Session  sessionInfo `json:"session"`
-		Messages []message   `json:"messages"`
-		Agent    agentName   `json:"agent"`
-	}
-	agentName struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
+		Session  sessionInfo       `json:"session"`
+		Messages []message         `json:"messages"`
+		Agent    map[string]string `json:"agent"`
 	}
 	titleBody struct {
 		Title *string `json:"title"`
@@ -209,7 +199,7 @@ func chatStop(q *serve.Request, s *session.Session) error {
 	if err := q.Stop(s); err != nil {
 		return err
 	}
-	q.JSON(http.StatusOK, chatEnd{"stopping"})
+	q.JSON(http.StatusOK, map[string]string{"status": "stopping"})
 	return nil
 }
 
@@ -332,7 +322,7 @@ func get(q *serve.Request, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	q.JSON(http.StatusOK, conversation{infoOf(info), messages, agentName{info.Agent, info.Agent}})
+	q.JSON(http.StatusOK, conversation{infoOf(info), messages, map[string]string{"id": info.Agent, "name": info.Agent}})
 	return nil
 }
 
