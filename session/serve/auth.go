@@ -1,12 +1,20 @@
 package serve
 
 import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/convolog/convolog/session"
 )
 
 // Principal is who makes a request.
@@ -119,4 +127,26 @@ func (sv *Server) preflight(w http.ResponseWriter, r *http.Request) (done bool) 
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-API-Key")
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// secret names the session whose owner is a secret of the store, as no filter changes it.
+var secret = session.Ref{Agent: "_settings", ID: "secret"}
+
+// idOf returns the ID of the session of an idempotency key. Other owners cannot compute it,
+// and so cannot take it first.
+func idOf(ctx context.Context, store *session.Store, owner, agent, key string) (string, error) {
+	s, err := store.Get(ctx, secret)
+	if errors.Is(err, fs.ErrNotExist) {
+		s, err = store.Create(ctx, session.Key{Agent: secret.Agent}, &session.CreateOptions{ID: secret.ID, Owner: rand.Text()})
+	}
+	if errors.Is(err, fs.ErrExist) { // another request has made it
+		s, err = store.Get(ctx, secret)
+	}
+	if err != nil {
+		return "", err
+	}
+	info, err := s.Info(ctx)
+	mac := hmac.New(sha256.New, []byte(info.Owner))
+	fmt.Fprintf(mac, "%q %q %q", owner, agent, key)
+	return "ses-" + hex.EncodeToString(mac.Sum(nil)[:16]), err
 }

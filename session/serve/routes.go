@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"net/url"
@@ -337,18 +338,29 @@ func (q *Request) Session(agent, id string) (*session.Session, error) {
 }
 
 // Create makes a session of a conversation over HTTP, with the owner of the
-// principal. An empty ID is a new one. The error matches [fs.ErrExist] if the ID is
-// in use.
+// principal. An empty ID is a new one; with an Idempotency-Key, Create returns the session
+// that it made for the first such request. The error matches [fs.ErrExist] if the ID is in
+// use.
 func (q *Request) Create(agent, id string) (*session.Session, error) {
 	agent, err := q.agent(agent)
 	if err != nil {
 		return nil, err
+	}
+	once := q.Header.Get("Idempotency-Key")
+	again := id == "" && once != ""
+	if again {
+		if id, err = idOf(q.Context(), q.sv.store, q.Principal.Owner, agent, once); err != nil {
+			return nil, err
+		}
 	}
 	id = cmp.Or(id, uuid.Must(uuid.NewV7()).String())
 	key := session.Key{Agent: agent, Channel: "http", Peer: id}
 	s, err := q.Store.Create(q.Context(), key, &session.CreateOptions{ID: id, Owner: q.Principal.Owner})
 	if _, ok := errors.AsType[*driver.NameError](err); ok {
 		return nil, Invalid("the ID or the agent is not one that a session can have")
+	}
+	if again && errors.Is(err, fs.ErrExist) {
+		return q.Session(agent, id)
 	}
 	return s, err
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
@@ -118,7 +117,12 @@ func chat(q *serve.Request) error {
 	if err != nil {
 		return err
 	}
-	s, err := chatSession(q, body.SessionID)
+	var s *session.Session
+	if agent := q.PathValue("agent"); body.SessionID == "" {
+		s, err = q.Create(agent, "")
+	} else {
+		s, err = q.Session(agent, body.SessionID)
+	}
 	if err != nil {
 		return err
 	}
@@ -131,29 +135,6 @@ func chat(q *serve.Request) error {
 		return err
 	}
 	return show(q, s, t)
-}
-
-// chatSession returns the session with an ID, or a new one. Another request of the owner
-// with the same idempotency key finds the session of the first by a key of the session,
-// which owners do not share: its ID is random.
-func chatSession(q *serve.Request, id string) (*session.Session, error) {
-	agent, once := q.PathValue("agent"), q.Header.Get("Idempotency-Key")
-	switch {
-	case id != "":
-		return q.Session(agent, id)
-	case once == "":
-		return q.Create(agent, "")
-	case !q.Principal.May(agent):
-		return nil, fs.ErrNotExist
-	}
-	store := q.Store
-	if q.Principal.Owner != "" {
-		var err error
-		if store, err = store.Scope(q.Principal.Owner); err != nil {
-			return nil, err
-		}
-	}
-	return store.Load(q.Context(), session.Key{Agent: agent, Channel: "http", Peer: "once " + once})
 }
 
 // about answers a request about the session in its path or its query.
