@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 )
@@ -73,6 +75,24 @@ func TestServer(t *testing.T) {
 	events := say(t, url, `{"message":"hello"}`, "X-API-Key", "your-key")
 	require.Contains(t, events[len(events)-1], `"type":"done"`)
 	require.NoError(t, stop())
+}
+
+// Without keys a server wants the token that it makes. It is in the link of the page, and
+// in the folder while the server runs.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	link, stop := started(t, dir, Config{Addr: "localhost:0", Dir: dir, Page: true, Model: "scripted", Grace: time.Minute})
+	u, err := url.Parse(link)
+	require.NoError(t, err)
+	made, ok := strings.CutPrefix(u.Fragment, "token=")
+	require.True(t, ok, link)
+	require.Equal(t, []string{"401 Unauthorized"}, say(t, "http://"+u.Host, `{"message":"x"}`))
+	events := say(t, "http://"+u.Host, `{"message":"x"}`, "X-API-Key", made)
+	require.Contains(t, events[len(events)-1], `"type":"done"`)
+	require.Equal(t, made, token.Find(dir, u))
+	require.NoError(t, stop())
+	require.Empty(t, token.Find(dir, u))
 }
 
 func TestKeys(t *testing.T) {
