@@ -121,16 +121,13 @@ type Server struct {
 	working sync.WaitGroup
 }
 
-var (
-	errNoAuth = errors.New("serve: set Options.Auth")
-	errClosed = errors.New("the server is being stopped: try again later")
-)
+var errClosed = errors.New("the server is being stopped: try again later")
 
 // New makes a handler for a store, which stays the caller's to close after the
 // server. Nil opts are an error, as they admit no client.
 func New(store *session.Store, opts *Options) (*Server, error) {
 	if opts == nil || opts.Auth == nil {
-		return nil, errNoAuth
+		return nil, errors.New("serve: set Options.Auth")
 	}
 	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}, busy: map[string]int{}}
 	o := &sv.opts

@@ -182,10 +182,7 @@ func (t *Turn) Frames(ctx context.Context) iter.Seq[Frame] {
 				_ = yield(Frame{Kind: frameFailed, Text: p.Code}) && yield(Frame{Kind: frameEnd})
 				return
 			}
-			if err != nil {
-				break
-			}
-			if !show(e) {
+			if err == nil && !show(e) {
 				return
 			}
 		}
