@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -58,7 +59,7 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	ctx := context.Background()
 	out := json.NewEncoder(stdout)
-	d, err := filedriver.Open(args[0], &filedriver.Options{Sync: driver.SyncNever})
+	d, err := filedriver.Open(args[0], &filedriver.Options{Sync: filelog.SyncNever})
 	if err != nil {
 		return err
 	}

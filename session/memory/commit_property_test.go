@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
@@ -172,7 +173,7 @@ func wordsOf(h rebuild.History) (all []string) {
 			case transcript.ToolResultBlock:
 				text = b.Text()
 			}
-			if strings.HasPrefix(text, rebuild.SummaryHeading) || strings.HasPrefix(text, rebuild.CarriedHeading) {
+			if strings.HasPrefix(text, neutral.SummaryHeading) || strings.HasPrefix(text, neutral.CarriedHeading) {
 				continue
 			}
 			for w := range strings.FieldsSeq(text) {
