@@ -128,9 +128,9 @@ type Trigger struct {
 	Overhead int
 }
 
-// Limit is the number of tokens of a prompt above which a compaction is due, for a
+// limit is the number of tokens of a prompt above which a compaction is due, for a
 // model that Windows does not name; 0 if unlimited.
-func (t Trigger) Limit() int {
+func (t Trigger) limit() int {
 	limit := t.Threshold
 	if t.Window > 0 {
 		filled := t.Window - min(16_384, t.Window/4)
@@ -145,12 +145,12 @@ func (t Trigger) Limit() int {
 }
 
 // Room is the number of tokens of a history above which a compaction is due: the
-// Limit without Overhead, or 0 if unlimited.
+// limit of the whole prompt without Overhead, or 0 if unlimited.
 func (t Trigger) Room() int {
-	if t.Limit() == 0 {
+	if t.limit() == 0 {
 		return 0
 	}
-	return max(t.Limit()-t.Overhead, 1)
+	return max(t.limit()-t.Overhead, 1)
 }
 
 const (

@@ -95,7 +95,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 		}
 	}
 	for e, err := range s.Entries(t.Context(), "") {
-		if require.NoError(t, err); e.Type() == transcript.TypeCompaction {
+		if require.NoError(t, err); e.Type() == "compaction" {
 			compactions++
 		}
 	}

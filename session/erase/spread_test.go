@@ -374,7 +374,7 @@ func TestEraseCompactionOnce(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	summed(t, s)
 	for _, e := range storetest.Entries(t, s) {
-		if e.Type() != transcript.TypeCompaction {
+		if e.Type() != "compaction" {
 			continue
 		}
 		erased(t, st, chosen(s, e.ID))
