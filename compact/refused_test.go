@@ -180,8 +180,8 @@ func TestRefused(t *testing.T) {
 			if _, ok := errors.AsType[*compact.Error](err); !ok {
 				t.Errorf("%s: %T", tt.name, err)
 			}
-			if i%2 == 0 && amount(true, false) {
-				continue // each second text is given to other summarizers
+			if i%4 != 1 && amount(true, false) {
+				continue // each fourth text is given to other summarizers
 			}
 			var skipped string
 			opts.Observe = func(_ context.Context, s compact.Step) { skipped = s.Skipped }

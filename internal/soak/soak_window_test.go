@@ -46,7 +46,7 @@ var vocabularies = []tokens.Family{tokens.Default, tokens.Gemini, tokens.DeepSee
 // changes.
 func TestSoakVocabularies(t *testing.T) {
 	t.Parallel()
-	turns := storetest.Extent(*storetest.Soak, 12, 120, 1_500)
+	turns := storetest.Extent(*storetest.Soak, 9, 120, 1_500)
 	for _, family := range vocabularies[1:] {
 		k := newSoak(t, 32_000)
 		k.model.Counter = tokens.Estimator{Family: family}

@@ -234,7 +234,7 @@ func valid(t *testing.T, h rebuild.History) {
 // or in none and live; and a restart agrees.
 func TestCommitProperty(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(storetest.Extent(*storetest.Soak, 25, 400, 10_000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 15, 400, 10_000)) {
 		r := rand.New(rand.NewPCG(seed, 15))
 		drv := memdriver.New(nil)
 		opts := vikingly()
