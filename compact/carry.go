@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -51,7 +52,7 @@ func (o Options) shown(h rebuild.History, c Cut, all *carried, summary string, d
 	if done.Summary = summary; o.Recall {
 		done.Summary += "\n" + all.left(h, c, done).Notice()
 	}
-	m := transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
+	m := transcript.UserText(neutral.SummaryHeading + "\n" + done.Summary)
 	if text := rebuild.CarriedText(*done); text != "" {
 		m.Content = append(m.Content, transcript.TextBlock{Text: text})
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/quote"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -84,7 +84,7 @@ func extracts(msgs []transcript.Message, carried bool) (items []string) {
 				if carried {
 					line.Text = firstOf(masked(line.Text), 80)
 				}
-				if line.Text != rebuild.Opening {
+				if line.Text != neutral.Opening {
 					add("user", line.Text)
 				}
 			}
@@ -100,7 +100,7 @@ func extracts(msgs []transcript.Message, carried bool) (items []string) {
 				items = append(items, "no result: "+label(b.Name)+" "+masked(clip(plain(callInput(b)), maxQuotedInput)))
 			case transcript.ToolResultBlock:
 				text := b.Text()
-				if b.IsError && text == rebuild.Interrupted {
+				if b.IsError && text == neutral.Interrupted {
 					continue // made up for a call without a result
 				}
 				if at, ok := open[b.CallID]; ok {

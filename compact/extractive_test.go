@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -60,7 +60,7 @@ func TestExtractive(t *testing.T) {
 }
 
 func TestExtractiveTexts(t *testing.T) {
-	made := transcript.UserText(rebuild.Opening)
+	made := transcript.UserText(neutral.Opening)
 	for _, tt := range []struct {
 		name     string
 		in       compact.Input
@@ -68,12 +68,12 @@ func TestExtractiveTexts(t *testing.T) {
 	}{
 		{"one message", compact.Input{Messages: []transcript.Message{transcript.UserText("Hi")}}, "Extract of 1 messages, made without a model.\n\n- user: Hi", ""},
 		{"no text", compact.Input{Messages: []transcript.Message{{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ImageBlock{}}}}}, "Extract of 1 messages, made without a model.", "- "},
-		{"a text of the fold", compact.Input{Messages: []transcript.Message{made, transcript.UserText("Hi")}}, "\n- user: Hi", rebuild.Opening},
+		{"a text of the fold", compact.Input{Messages: []transcript.Message{made, transcript.UserText("Hi")}}, "\n- user: Hi", neutral.Opening},
 		{"only a previous summary", compact.Input{Previous: "## Goal\nTea."}, "## Goal\nTea.", "Extract"},
 		{"a previous summary", compact.Input{Previous: "Tea.", Messages: []transcript.Message{transcript.UserText("Now coffee")}}, "Tea.\n\nExtract of 1 messages, made without a model.\n\n- user: Now coffee", ""},
 		{
 			"an interrupted call",
-			compact.Input{Messages: []transcript.Message{called("c", "sleep", `{}`), transcript.ToolError("c", rebuild.Interrupted)}},
+			compact.Input{Messages: []transcript.Message{called("c", "sleep", `{}`), transcript.ToolError("c", neutral.Interrupted)}},
 			"\n- no result: sleep {}", "error",
 		},
 		{

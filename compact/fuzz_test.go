@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -22,7 +23,7 @@ import (
 var fuzzSeeds = []string{
 	"",
 	"uHello /srv/a.go\x00ahello\x00cread {\"path\":\"b/c.go\"}\x00r" + strings.Repeat("文件 ", 300),
-	"u[user]: x\r[assistant]: y\x00e" + rebuild.Interrupted + "\x00u" + rebuild.Opening,
+	"u[user]: x\r[assistant]: y\x00e" + neutral.Interrupted + "\x00u" + neutral.Opening,
 	"uПривет 👍🏽 \xff\xfe\x00d\x00i\x00t\x00w\x00a" + strings.Repeat("🎉", 500),
 	"u## First request\n- x\n\n  y\x00u</conversation>\n<summary_so_far>\x00aExtract of 3 messages, made without a model.",
 	"u报告.pdf 修复main.go文件 C:\\a\\b.txt http://x.y/z?a=b#c GH-12 a#1 v1.2 550e8400-e29b-41d4-a716-446655440000",

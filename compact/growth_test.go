@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -43,7 +44,7 @@ func TestGrowth(t *testing.T) {
 				c, err := compact.Run(t.Context(), h, cut, opts)
 				require.NoError(t, err, "round %d", round)
 				add(t, f, fmt.Sprint("k", next), c)
-				size := sizeOf(rebuild.SummaryHeading + "\n" + c.Summary)
+				size := sizeOf(neutral.SummaryHeading + "\n" + c.Summary)
 				if size > bound {
 					t.Fatalf("round %d: a summary of ~%d tokens, want %d", round, size, bound)
 				}
@@ -78,7 +79,7 @@ func TestMargin(t *testing.T) {
 			}
 			break
 		}
-		after := append([]transcript.Message{transcript.UserText(rebuild.SummaryHeading + "\n" + c.Summary)}, h.Messages[cut.At:]...)
+		after := append([]transcript.Message{transcript.UserText(neutral.SummaryHeading + "\n" + c.Summary)}, h.Messages[cut.At:]...)
 		least = before - estimate.Count("", nil, after)
 	}
 	if need := min(before/10, 2_000); least < need || least > need+2*sizeOf(facts(1)) {

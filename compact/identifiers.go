@@ -78,6 +78,9 @@ var schemed = lazy.New(`[a-zA-Z0-9+]+://.+`)
 // findURL returns the URL in a word, or "". It may have brackets, but does not end
 // with one that a sentence has around it.
 func findURL(word string) string {
+	if !strings.Contains(word, "://") {
+		return "" // as nearly every word
+	}
 	url := schemed.Get().FindString(word)
 	for short := ""; short != url; {
 		short, url = url, strings.TrimRight(url, ".,:;!?*|]}")
@@ -149,6 +152,9 @@ func isFileName(s string) bool {
 // isNumbered reports whether a word is a number to be kept or has one in it.
 // Times and dates do not count.
 func isNumbered(s string) bool {
+	if !strings.ContainsAny(s, "@0123456789") {
+		return false // as nearly every word
+	}
 	return numbered.Get().MatchString(s) ||
 		len(s) >= 7 && strings.Count(s, ":") < 2 && strings.ContainsFunc(s, unicode.IsLetter) && coded.Get().MatchString(s)
 }

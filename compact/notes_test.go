@@ -81,7 +81,7 @@ func testNotes(t *testing.T, window int, language string) {
 			}
 			table[fact.kind] = cells
 		}
-		return now.n < amount(10, 20)
+		return now.n < amount(6, 20)
 	})
 	t.Logf("%s: the user has %d %% of ~%d tokens", t.Name(), user*100/(tokens+1), tokens)
 	least := .95

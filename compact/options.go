@@ -39,13 +39,18 @@ type Options struct {
 	// thirty-second of Window, from 2,048 to 8,192. It never exceeds half of the
 	// summarised part, or a fifth of Room.
 	MaxSummary int
-	// MaxCarried limits the tokens of items that Run carries in addition to the
-	// summary; 0 means a quarter of Window, or what MaxSummary leaves of a third,
-	// less than 0, here, nothing. A chat in which the user writes half of the text
-	// may want less, a twelfth of Window for example: more of the newest messages stay
-	// verbatim, and the oldest statements are lost, as docs/BENCHMARKS.md measures. It never exceeds a third of Room, and not the
-	// greatest of a quarter of the summarised part, 256, and twice the size carried
-	// last. If the kept part leaves less of Room, it is that, or an eighth of Room. The more is carried, the fewer messages stay verbatim.
+	// MaxCarried limits the tokens of the items that Run carries in addition to the
+	// summary. 0 means a quarter of Window, or a third of Window less MaxSummary if
+	// that is smaller. A negative number carries nothing.
+	//
+	// More carried items leave fewer messages verbatim. In a chat in which the user
+	// writes half of the text, a twelfth of Window keeps more of the newest messages
+	// and loses the oldest statements: docs/BENCHMARKS.md measures both.
+	//
+	// One compaction may carry less: at most a third of Room, and at most the greatest
+	// of a quarter of the summarised part, 256 tokens, and twice the size carried last.
+	// If the kept part and the summary leave less of Room, the limit is the rest, but
+	// at least an eighth of Room.
 	MaxCarried int
 	// Pins are texts that are carried whole, except texts of entries that stay
 	// visible. They come on top of MaxCarried.
@@ -123,9 +128,9 @@ type Trigger struct {
 	Overhead int
 }
 
-// Limit is the number of tokens of a prompt above which a compaction is due, for a
+// limit is the number of tokens of a prompt above which a compaction is due, for a
 // model that Windows does not name; 0 if unlimited.
-func (t Trigger) Limit() int {
+func (t Trigger) limit() int {
 	limit := t.Threshold
 	if t.Window > 0 {
 		filled := t.Window - min(16_384, t.Window/4)
@@ -140,12 +145,12 @@ func (t Trigger) Limit() int {
 }
 
 // Room is the number of tokens of a history above which a compaction is due: the
-// Limit without Overhead, or 0 if unlimited.
+// limit of the whole prompt without Overhead, or 0 if unlimited.
 func (t Trigger) Room() int {
-	if t.Limit() == 0 {
+	if t.limit() == 0 {
 		return 0
 	}
-	return max(t.Limit()-t.Overhead, 1)
+	return max(t.limit()-t.Overhead, 1)
 }
 
 const (

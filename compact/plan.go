@@ -180,7 +180,7 @@ func newPlanner(h rebuild.History, o Options) *planner {
 	if o.yields {
 		p.o.Keep.Tokens = max(o.Keep.Tokens-p.expected(), o.least, 1)
 	}
-	p.none = Cut{Before: p.size(0, len(h.Messages)) + p.system + p.prompt, Keep: p.o.Keep, Room: max(o.Room, 0), Limit: o.Trigger.Limit()}
+	p.none = Cut{Before: p.size(0, len(h.Messages)) + p.system + p.prompt, Keep: p.o.Keep, Room: max(o.Room, 0), Limit: o.Trigger.limit()}
 	p.none.Overhead = max(o.Trigger.Overhead, 0) + p.prompt
 	return p
 }

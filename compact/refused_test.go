@@ -180,13 +180,13 @@ func TestRefused(t *testing.T) {
 			if _, ok := errors.AsType[*compact.Error](err); !ok {
 				t.Errorf("%s: %T", tt.name, err)
 			}
-			if i%2 == 0 && amount(true, false) {
-				continue // each second text is given to other summarizers
+			if i%4 != 1 && amount(true, false) {
+				continue // each fourth text is given to other summarizers
 			}
-			var skipped error
+			var skipped string
 			opts.Observe = func(_ context.Context, s compact.Step) { skipped = s.Skipped }
 			opts.Summarizer = compact.Either(says(tt.text, nil), compact.Extractive{})
-			if c, err = compact.Run(t.Context(), h, cut, opts); err != nil || !strings.HasPrefix(c.Summary, "Extract of ") || !errors.Is(skipped, tt.want) {
+			if c, err = compact.Run(t.Context(), h, cut, opts); err != nil || !strings.HasPrefix(c.Summary, "Extract of ") || !strings.Contains(skipped, tt.want.Error()) {
 				t.Errorf("%s, with another summarizer: %v, skipped %v", tt.name, err, skipped)
 			}
 			if errors.Is(tt.want, compact.ErrTooLong) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -100,14 +101,14 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 	if summary != *in.extract {
 		*in.extract = "" // it is not the summary
 	}
-	if size := countText(o.Counter, rebuild.SummaryHeading+"\n"+summary); !grow && size >= c.Covered {
+	if size := countText(o.Counter, neutral.SummaryHeading+"\n"+summary); !grow && size >= c.Covered {
 		return c.failed(fmt.Errorf("%w: ~%d tokens for ~%d", ErrNotSmaller, size, c.Covered))
 	}
 	if err := in.refuse(summary); err != nil {
 		return c.failed(err)
 	}
 	// A heading that the summarizer has made up is a text like any other.
-	summary = strings.ReplaceAll(summary, rebuild.CarriedHeading, strings.Trim(rebuild.CarriedHeading, "[]"))
+	summary = strings.ReplaceAll(summary, neutral.CarriedHeading, strings.Trim(neutral.CarriedHeading, "[]"))
 	if o.Recall {
 		summary, _ = recalltool.Cut(summary) // if the summarizer repeats it
 	}

@@ -2,7 +2,6 @@ package compact
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -70,22 +69,9 @@ type Step struct {
 	// Chunks is the most there will be. Both are 0 in other steps.
 	Chunk  int `json:"chunk,omitempty"`
 	Chunks int `json:"chunks,omitempty"`
-	// Skipped is the error of a summarizer that [Either] gave up, before it
-	// asks the next one; nil in other steps. In JSON it is the text of the error.
-	Skipped error `json:"-"`
-}
-
-// MarshalJSON implements [encoding/json.Marshaler].
-func (s Step) MarshalJSON() ([]byte, error) {
-	type fields Step
-	all := struct {
-		fields
-		Skipped string `json:"skipped,omitempty"`
-	}{fields: fields(s)}
-	if s.Skipped != nil {
-		all.Skipped = s.Skipped.Error()
-	}
-	return json.Marshal(all)
+	// Skipped is the text of the error of a summarizer that [Either] gave up, before
+	// it asks the next one; empty in other steps.
+	Skipped string `json:"skipped,omitempty"`
 }
 
 func (in Input) tell(ctx context.Context, s Step) {
@@ -139,7 +125,7 @@ func (s either) Summarize(ctx context.Context, in Input) (string, error) {
 		err = fmt.Errorf("summarizer %d of %d: %w", i+1, len(s), err)
 		errs = append(errs, err)
 		if !last && ctx.Err() == nil {
-			in.tell(ctx, Step{Skipped: err})
+			in.tell(ctx, Step{Skipped: err.Error()})
 		}
 	}
 	return "", errors.Join(errs...)

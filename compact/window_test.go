@@ -77,7 +77,7 @@ func TestFitsWindow(t *testing.T) {
 			}
 			chunk, chunks := 0, 0
 			in := compact.Input{Messages: msgs, MaxTokens: 300, Observe: func(_ context.Context, s compact.Step) {
-				if s.Chunk != chunk+1 || s.Chunks < s.Chunk || chunks > 0 && s.Chunks > chunks || s.Skipped != nil {
+				if s.Chunk != chunk+1 || s.Chunks < s.Chunk || chunks > 0 && s.Chunks > chunks || s.Skipped != "" {
 					t.Errorf("%s, window %d: %+v after %d of %d", name, window, s, chunk, chunks)
 				}
 				chunk, chunks = s.Chunk, s.Chunks

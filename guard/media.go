@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/imagesize"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -207,7 +208,7 @@ func (m medium) clip() transcript.Clipping {
 		parts = append(parts, m.text)
 	}
 	for _, b := range m.blocks {
-		parts = append(parts, rebuild.MediaNote(b, m.from.Entry, ""))
+		parts = append(parts, neutral.MediaNote(b, m.from.Entry, ""))
 	}
 	return clipping(m.from, strings.Join(parts, "\n"))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -427,8 +428,8 @@ func TestFitSummary(t *testing.T) {
 				}
 			}
 			want := map[rebuild.SummaryForm][]string{
-				rebuild.SummaryUser: {rebuild.SummaryHeading + "\nS"},
-				rebuild.SummaryPair: {rebuild.SummaryHeading + "\nS", "Understood, I have the context from our previous conversation."},
+				rebuild.SummaryUser: {neutral.SummaryHeading + "\nS"},
+				rebuild.SummaryPair: {neutral.SummaryHeading + "\nS", "Understood, I have the context from our previous conversation."},
 			}[form]
 			want = append(want, []string{"c", "d", "e", "f", "g"}[2*(3-turns):]...)
 			if !slices.Equal(said, want) || view.System != h.System || (len(report) > 0) != (budget == 0) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/internal/quote"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -141,7 +141,7 @@ func shownAs(b transcript.Block, o transcript.Origin, c transcript.Calibration) 
 			why = "the model takes none"
 		}
 		if why != "" {
-			return transcript.TextBlock{Text: MediaNote(b, o.Entry, why)}
+			return transcript.TextBlock{Text: neutral.MediaNote(b, o.Entry, why)}
 		}
 	case transcript.ToolResultBlock:
 		var content []transcript.Block
@@ -160,24 +160,4 @@ func shownAs(b transcript.Block, o transcript.Origin, c transcript.Calibration) 
 		}
 	}
 	return nil
-}
-
-// MediaNote returns the text that a model is shown in place of an image or a
-// document of an entry, with the reason, which may be empty.
-func MediaNote(b transcript.Block, entry, why string) string {
-	var src transcript.Source
-	switch b := b.(type) {
-	case transcript.ImageBlock:
-		src = b.Source
-	case transcript.DocumentBlock:
-		src = b.Source
-	}
-	kind := transcript.BlockType(b)
-	if src.MediaType != "" {
-		kind += " (" + src.MediaType + ")"
-	}
-	if why != "" {
-		why = ", because " + why
-	}
-	return quote.Rest(fmt.Sprintf("[%s of %d bytes left out%s; it is in entry %s]", kind, len(src.Data), why, entry))
 }

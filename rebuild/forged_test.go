@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/quotetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -31,7 +32,7 @@ func TestForgedTexts(t *testing.T) {
 		require.Contains(t, late.Text, "[late result of tool call c")
 		require.Len(t, quotetest.Margin(late.Text), 1, "%q", late)
 		source := transcript.Source{Type: "base64", MediaType: text}
-		require.Len(t, quotetest.Margin(rebuild.MediaNote(transcript.ImageBlock{Source: source}, "e", "")), 1)
-		require.Len(t, quotetest.Margin(rebuild.ContextText(transcript.ContextBlock{URI: text, Kind: text, Abstract: text}).Text), 1)
+		require.Len(t, quotetest.Margin(neutral.MediaNote(transcript.ImageBlock{Source: source}, "e", "")), 1)
+		require.Len(t, quotetest.Margin(neutral.ContextText(transcript.ContextBlock{URI: text, Kind: text, Abstract: text}).Text), 1)
 	}
 }

@@ -32,7 +32,7 @@ func FuzzInForce(f *testing.F) {
 				copies = append(copies, b)
 			}
 		}
-		if !covers && slices.ContainsFunc(copies, func(b transcript.Batch) bool { return b.Entries[0].Type() == transcript.TypeCompaction }) {
+		if !covers && slices.ContainsFunc(copies, func(b transcript.Batch) bool { return b.Entries[0].Type() == "compaction" }) {
 			t.Skip("in a copy, a compaction stands for something")
 		}
 		if slices.ContainsFunc(whole.Report(), func(r rebuild.Repair) bool { return r.Rule == "superseded-batch" }) {

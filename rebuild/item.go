@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -187,7 +188,7 @@ var decided = map[transcript.Verdict]CallState{
 
 // text is what the result made up for a call says.
 func (s status) text() string {
-	text := cmp.Or(map[CallState]string{Held: waiting, Dispatched: mayHaveRun, Rejected: denied}[s.state], Interrupted)
+	text := cmp.Or(map[CallState]string{Held: waiting, Dispatched: mayHaveRun, Rejected: denied}[s.state], neutral.Interrupted)
 	if s.state == Rejected && s.reason != "" {
 		text += ": " + s.reason
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/transcript"
 )
@@ -33,7 +34,7 @@ func (a *assembler) addLate(r *result, c *call) {
 	}
 	if c != nil {
 		c.late = true
-		name = " (" + ToolName(c.recorded().Name) + ")"
+		name = " (" + neutral.ToolName(c.recorded().Name) + ")"
 	}
 	text := quote.Rest(fmt.Sprintf(lateResult, what, r.callID+name))
 	if said := b.Text(); said != "" {

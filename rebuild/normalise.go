@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -18,7 +19,7 @@ const (
 func normaliseBlock(rep *Report, entry, where string, b transcript.Block) transcript.Block {
 	switch c := b.(type) {
 	case transcript.TextBlock:
-		if !IsBlank(c.Text) {
+		if !neutral.IsBlank(c.Text) {
 			return b
 		}
 		if where != inResult {
@@ -26,7 +27,7 @@ func normaliseBlock(rep *Report, entry, where string, b transcript.Block) transc
 		}
 		return nil
 	case transcript.ContextBlock:
-		return ContextText(c)
+		return neutral.ContextText(c)
 	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
 		if where == inAnswer {
 			return b
@@ -62,7 +63,7 @@ func normaliseResult(rep *Report, entry string, block transcript.Block, b transc
 // normaliseCall gives a call a name and an input that providers accept, and
 // reports whether it had to change them. It notes changes.
 func normaliseCall(rep *Report, b transcript.ToolCallBlock, entry string) (shown transcript.ToolCallBlock, changed bool) {
-	if name := ToolName(b.Name); name != b.Name {
+	if name := neutral.ToolName(b.Name); name != b.Name {
 		rep.note("bad-name", entry, "%q became %q", b.Name, name)
 		b.Name, changed = name, true
 	}

@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"strings"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -45,7 +45,7 @@ func PromptHash(system string, tools []transcript.Tool) string {
 // reasoning stays in the last ones that are [transcript.Answer.Intact], have that
 // prompt hash, and were each made with the reasoning of all of these before it.
 // It is dropped from the others. Reasoning that is not signed in this way, or of a
-// model that [Imitates] Claude, and reasoning of answers without a recorded request,
+// model that imitates Claude, and reasoning of answers without a recorded request,
 // is left to the renderer.
 //
 // Reasoned of its own result returns the same. The
@@ -103,13 +103,7 @@ func isBound(b transcript.Block, o transcript.Origin) bool {
 }
 
 // binds reports whether the model of a block binds its reasoning to its request.
-func binds(o transcript.Origin) bool { return signs(o.API) && !Imitates(o) }
-
-// Imitates reports whether another model than Claude made a block in the Messages API.
-// Such models want their reasoning back in all turns, whether it is signed or not.
-func Imitates(o transcript.Origin) bool {
-	return o.API == "anthropic" && o.Model != "" && o.Model[0] != 0 && !strings.Contains(strings.ToLower(o.Model), "claude")
-}
+func binds(o transcript.Origin) bool { return signs(o.API) && !neutral.Imitates(o) }
 
 // Without returns messages without the blocks that drop holds for, which gets a
 // zero origin for blocks without one. An emptied message goes as well, and the

@@ -3,6 +3,7 @@ package rebuild
 import (
 	"slices"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -203,7 +204,7 @@ func (r *rendering) message(role transcript.Role, at int, plain bool) {
 			if r.rep != nil {
 				r.front.note("assistant-first", entry, "")
 			}
-			opening := transcript.UserText(Opening)
+			opening := transcript.UserText(neutral.Opening)
 			opening.Origins = []transcript.Origin{{}}
 			r.msgs = append(r.msgs, opening)
 		}

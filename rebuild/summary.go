@@ -3,6 +3,7 @@ package rebuild
 import (
 	"slices"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
@@ -47,8 +48,8 @@ func (a *assembler) summarise(t *trail, path []*node, marker int, form SummaryFo
 		a.prelude = append(a.prelude, it)
 	}
 	text, carried := "", CarriedText(c)
-	if c.Summary = words.Printable(c.Summary); !IsBlank(c.Summary) {
-		text = SummaryHeading + "\n" + c.Summary
+	if c.Summary = words.Printable(c.Summary); !neutral.IsBlank(c.Summary) {
+		text = neutral.SummaryHeading + "\n" + c.Summary
 	}
 	if form == SummarySystem {
 		a.system, text = text, ""

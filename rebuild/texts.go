@@ -5,10 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/transcript"
 )
@@ -16,9 +15,7 @@ import (
 // The texts the fold makes up. They decide bytes that models are shown, so
 // they belong to format version 1 and never change within it.
 const (
-	// Interrupted is the error result of a call whose result was never recorded.
-	Interrupted = "interrupted"
-	// mayHaveRun takes its place for a call that was dispatched, waiting for one
+	// mayHaveRun replaces neutral.Interrupted for a call that was dispatched, waiting for one
 	// that is held, and denied, followed by the reason, for one that was rejected.
 	mayHaveRun = "interrupted: the tool was started and may have run"
 	waiting    = "not run yet: waiting for approval"
@@ -31,19 +28,12 @@ const (
 	// a turn that was stopped on request.
 	noAnswer = "[This turn ended without an answer]"
 	stopped  = "[The user stopped this turn]"
-	// Opening is the user message put before a history that would start with an
-	// assistant message.
-	Opening = "[conversation continues]"
 	// promptHeading stands on the line before a system prompt that is shown as a
 	// text of the user, because the conversation began with another one.
 	promptHeading = "[The system prompt from here on]"
 	// toolsHeading stands on the line before the names of the tools that may be
 	// called from there on, or "none".
 	toolsHeading = "[Only these tools may be called from here on]"
-	// SummaryHeading stands on the line before a summary.
-	SummaryHeading = "[Previous conversation summary]"
-	// CarriedHeading is the first line of the items that a compaction carries.
-	CarriedHeading = "[Carried over from what was summarised, as it was recorded]"
 	// summaryReply is the assistant's part of a summary shown as a pair.
 	summaryReply = "Understood, I have the context from our previous conversation."
 )
@@ -57,7 +47,7 @@ func promptText(b transcript.Body) string {
 	case transcript.Tools:
 		names := make([]string, len(b.Names))
 		for i, name := range b.Names {
-			names[i] = ToolName(name)
+			names[i] = neutral.ToolName(name)
 		}
 		return toolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
 	}
@@ -107,7 +97,7 @@ func CarriedText(c transcript.Compaction) string {
 	if sb.Len() == 0 {
 		return ""
 	}
-	return CarriedHeading + sb.String()
+	return neutral.CarriedHeading + sb.String()
 }
 
 // divided returns two lists: the items without a mark, and the marked ones.
@@ -166,36 +156,6 @@ func quoted(s string) string {
 	return strings.ReplaceAll(string(jsontext.AppendString(nil, s)), "\u0085", `\u0085`)
 }
 
-// IsBlank reports whether providers take a text for empty: only white space and
-// the separators U+001C to U+001F.
-func IsBlank(s string) bool {
-	if s != "" && ' ' < s[0] && s[0] < utf8.RuneSelf {
-		return false // as nearly every text
-	}
-	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
-}
-
-// ContextText is how a model is shown a context reference. The abstract is quoted.
-func ContextText(b transcript.ContextBlock) transcript.TextBlock {
-	text := quote.Rest("[" + cmp.Or(b.Kind, "context") + " " + b.URI + "]")
-	if !IsBlank(b.Abstract) {
-		text += "\n" + quote.Lines(b.Abstract)
-	}
-	return transcript.TextBlock{Text: text}
-}
-
-// ToolName returns the name of a tool in the characters that every provider takes:
-// others than A-Z a-z 0-9 _ - become _, and 64 characters stay.
-func ToolName(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, name)
-	return cmp.Or(name[:min(len(name), 64)], "tool")
-}
-
 func isObject(input json.RawMessage) bool {
 	return jsontext.IsObject(input) && jsontext.Valid(input)
 }
@@ -211,7 +171,7 @@ func inputObject(input json.RawMessage) json.RawMessage {
 		if isObject(json.RawMessage(s)) {
 			return compact(json.RawMessage(s))
 		}
-		if IsBlank(s) {
+		if neutral.IsBlank(s) {
 			return json.RawMessage("{}")
 		}
 	}

@@ -93,7 +93,7 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 // compactIfDue compacts if it is due, not too soon and not cooling down.
 func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 	w := &work{Options: s.compactOptions(nil)}
-	if w.Trigger.Limit() == 0 && w.Trigger.Windows == nil {
+	if w.Trigger.Room() == 0 && w.Trigger.Windows == nil {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
 	w.see = func(t *live.State, l replay.Learned) (cut compact.Cut, _ error) {
@@ -203,7 +203,7 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Keep = cmp.Or(o.Keep, d.Keep); o.Trigger.Limit() == 0 && o.Trigger.Windows == nil {
+	if o.Keep = cmp.Or(o.Keep, d.Keep); o.Trigger.Room() == 0 && o.Trigger.Windows == nil {
 		o.Trigger = d.Trigger
 	}
 	o.Summarizer = cmp.Or(o.Summarizer, d.Summarizer)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
@@ -56,7 +57,7 @@ func TestZyHive(t *testing.T) {
 	require.Equal(t, 39_101, c.TokensAfter)
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, rebuild.SummaryHeading+"\n"+`summary 1 after ""`, h.System)
+	require.Equal(t, neutral.SummaryHeading+"\n"+`summary 1 after ""`, h.System)
 	require.Len(t, h.Messages, 39)
 	require.True(t, strings.HasPrefix(h.Messages[0].Text(), "question 21,"), h.Messages[0].Text())
 	require.Equal(t, 41, storetest.Info(t, s).Turns)

@@ -4,12 +4,13 @@
 // Most programs need ten calls, in this order:
 //
 //	store, err := session.Open(dir, nil)                  // a folder, or OpenDriver
+//	key := session.Key{Channel: "cli", Peer: "ada"}       // where, and with whom
 //	s, err := store.Load(ctx, key)                        // restored, or created once
 //	pending, err := s.Pending(ctx)                        // unfinished work after a restart
 //	_, err = s.Append(ctx, transcript.UserText(input))    // on disk before the model runs
 //	history, err := s.History(ctx)                        // the next request
 //	_, err = s.Append(ctx, response)                      // the answer, whole or not at all
-//	_, err = s.AfterTurn(ctx)                             // compacts when that is due
+//	_, err = s.AfterTurn(ctx)                             // compacts by Options.Compact.Trigger
 //	for entry, err := range s.Entries(ctx, "") { ... }    // the stored conversation
 //	for entry, err := range s.Follow(ctx, after) { ... }  // then what any process appends
 //	err = store.Close()
@@ -26,10 +27,11 @@
 // an empty Key makes a conversation, [Session.Ref] and [Store.Get] name and find it,
 // [Store.List] pages through conversations by owner, label, state and time, and
 // [Store.Delete] removes one completely. [Session.AppendIf] makes repeated requests
-// harmless, and [Session.SetMeta] sets titles and labels.
+// harmless, and [Session.SetMeta] sets titles and labels. If two requests may answer in
+// one conversation, turn.Begin admits one at a time.
 //
-// With [Options], [Info], [Ref], [Cond], [ListOptions] and [CreateOptions] these are
-// all names of this package that a newcomer needs. The docs of transcript and guard
+// With [Options], [Info], [Ref], [Cond], [Appended], [ListOptions] and [CreateOptions]
+// these are all names of this package that a newcomer needs. The docs of transcript and guard
 // list theirs; of rebuild they are History, Pending and PendingCall, of turn RunTools.
 //
 // # Failures

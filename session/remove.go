@@ -18,10 +18,18 @@ import (
 // [ErrConflict] and nothing was done; less than 0 is any place. If a turn is running
 // on the session, the error matches ErrConflict and [ErrBusy].
 //
-// When the error is nil, the session is on stable storage in its new form; after an
-// error or a crash it is there once, in one of the two. If the driver is not a
-// [driver.Rewriter], the error matches [errors.ErrUnsupported]. See package
-// session/retain about archived sessions.
+// An archive takes a fraction of the size. The session keeps its ID, [Store.List] lists it
+// by its state, and it can be read and searched as before, at the cost of unpacking it.
+// Appends, turns and [Session.MakeCurrent] fail with [ErrArchived]. It is no longer the
+// current session of its key: the newest of the others is, or the next [Store.Load] makes
+// one. Restored, it is byte for byte as it was, and current again unless a newer one was
+// made. Another process that has it open may get [ErrReplaced] once.
+//
+// When the error is nil, the session is on stable storage in its new form, and an archive
+// was read back; after an error or a crash the session is there once, in one of the two
+// forms. An archive needs room on the disk, and after a failed sync so does a copy of the
+// transcript: to make room on a full disk, delete sessions. If the driver is not a
+// [driver.Rewriter], the error matches [errors.ErrUnsupported].
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	ref = inMain(ref)
 	a, err := able[driver.Rewriter](st.drv)

@@ -20,7 +20,7 @@ import (
 // the other.
 func TestResumeOfABrokenTranscript(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 60, 600, 30_000))) {
+	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 30, 600, 30_000))) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
 		dir := t.TempDir()
 		st := storetest.Open(t, dir, storetest.Unsynced)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/live"
@@ -48,8 +49,8 @@ type Options struct {
 	// Counter estimates tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
 	// Compact configures compactions, and its Trigger when AfterTurn runs one.
-	// The zero value keeps the newest 20,000 tokens and needs no model for the
-	// summary.
+	// The zero value keeps the newest messages, by the window of the model, and needs
+	// no model for the summary.
 	Compact compact.Options
 	// Filters see entries before they are stored, in this order, and histories and
 	// entries before they leave, in the reverse order. A filter that moves words out of
@@ -73,20 +74,23 @@ type Options struct {
 
 // SyncPolicy decides when an append is on stable storage, see [Options].Sync.
 // Policies are comparable.
-type SyncPolicy = driver.SyncPolicy
+type SyncPolicy = filelog.SyncPolicy
 
-// The policies that take no argument; [SyncInterval] is another one.
+// The policies without a parameter; [SyncInterval] has one.
 var (
-	// SyncAlways: when the append returns. It is the zero value.
-	SyncAlways = driver.SyncAlways
+	// SyncAlways: when the append returns. It is the zero value. An append takes as long as
+	// the disk takes to sync, which many goroutines share.
+	SyncAlways = filelog.SyncAlways
 	// SyncNever: when the operating system writes it. An append survives a
-	// killed process but not a power cut.
-	SyncNever = driver.SyncNever
+	// killed process but not a power cut. [Session.Flush] still syncs.
+	SyncNever = filelog.SyncNever
 )
 
-// SyncInterval is the policy that an append is on stable storage at most about d
-// after it returned.
-func SyncInterval(d time.Duration) SyncPolicy { return driver.SyncInterval(d) }
+// SyncInterval syncs at most d after an append, in the background, and when the store is
+// closed: a power cut loses the entries acknowledged in the last d. An append that finds
+// more than 8 MiB waiting syncs them itself. While there is nothing to sync, nothing runs.
+// The next call reports a failed sync. If d is not positive, the policy is [SyncAlways].
+func SyncInterval(d time.Duration) SyncPolicy { return filelog.SyncInterval(d) }
 
 // Store is a set of sessions. It is safe for several goroutines, and several
 // processes may have one store open, each with a Store of its own.

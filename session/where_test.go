@@ -59,7 +59,7 @@ func placedBatch(r *rand.Rand, ids []string) (batch []transcript.Entry) {
 // Where says what a fold of all lines says: of a session in memory, of one that is
 // read for it, and as the session grows; with damage, or without checksums.
 func TestWhere(t *testing.T) {
-	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 20, 60, 600))) {
+	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 12, 60, 600))) {
 		dir, r := t.TempDir(), rand.New(rand.NewPCG(seed, 3))
 		var st, other *session.Store
 		var s, theirs *session.Session

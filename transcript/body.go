@@ -16,8 +16,8 @@ const (
 	TypeAssistant  = "assistant"
 	TypeToolUse    = "tool_use"
 	TypeToolResult = "tool_result"
-	TypeCompaction = "compaction"
-	TypeRewind     = "rewind"
+	typeCompaction = "compaction"
+	typeRewind     = "rewind"
 )
 
 // Body is the content of an entry. The set is closed: Header, MessageLine, Compaction, Clip, Hide,
@@ -416,10 +416,10 @@ type Unknown struct {
 
 func (Header) kind() string        { return "session" }
 func (f MessageLine) kind() string { return f.Kind }
-func (Compaction) kind() string    { return TypeCompaction }
+func (Compaction) kind() string    { return typeCompaction }
 func (Clip) kind() string          { return "clip" }
 func (Hide) kind() string          { return "hide" }
-func (Rewind) kind() string        { return TypeRewind }
+func (Rewind) kind() string        { return typeRewind }
 func (System) kind() string        { return "system" }
 func (Tools) kind() string         { return "tools" }
 func (Meta) kind() string          { return "meta" }

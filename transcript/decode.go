@@ -113,7 +113,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Header
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeCompaction:
+	case typeCompaction:
 		var b Compaction
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
@@ -125,7 +125,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Hide
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
-	case TypeRewind:
+	case typeRewind:
 		var b Rewind
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b

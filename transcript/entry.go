@@ -88,7 +88,7 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 // bookkeeping entries never make them fail.
 func IsHead(entryType string) bool {
 	switch entryType {
-	case TypeUser, TypeAssistant, TypeToolUse, TypeToolResult, TypeCompaction, TypeRewind:
+	case TypeUser, TypeAssistant, TypeToolUse, TypeToolResult, typeCompaction, typeRewind:
 		return true
 	}
 	return false

@@ -54,7 +54,7 @@ func TestSmallWindow(t *testing.T) {
 				t.Errorf("%d answers in\n%s", got, out)
 			}
 			contains(t, out, "The conversation was compacted")
-			if got := len(m.Overflows()); got > 0 != tt.overflows {
+			if got := m.Stats().Overflows; got > 0 != tt.overflows {
 				t.Errorf("%d overflows", got)
 			}
 			if tt.overflows {
@@ -99,8 +99,8 @@ func TestAfterTurn(t *testing.T) {
 		line := strings.Repeat("lorem ipsum dolor sit amet ", 100)
 		out := drive(t, c, slices.Repeat([]string{line}, 20)...)
 		contains(t, out, "> Yes.", "The conversation was compacted")
-		if len(m.Overflows()) > 0 || strings.Contains(out, "Error:") || strings.Contains(out, "sent again") {
-			t.Errorf("%d overflows; it printed\n%s", len(m.Overflows()), out)
+		if m.Stats().Overflows > 0 || strings.Contains(out, "Error:") || strings.Contains(out, "sent again") {
+			t.Errorf("%d overflows; it printed\n%s", m.Stats().Overflows, out)
 		}
 		drive(t, c, "last")
 		requests := m.Requests()

@@ -311,8 +311,8 @@ func showContext(ctx context.Context, r *repl, _ string) error {
 	r.out.say("%s", usageLine(used, r.window))
 	r.out.say("%s", usageBar(used, r.window))
 	when := "by /compact"
-	if limit := r.compact.Trigger.Limit(); limit > 0 {
-		when += fmt.Sprintf(", and after a turn above %s tokens", thousands(limit))
+	if room := r.compact.Trigger.Room(); room > 0 {
+		when += fmt.Sprintf(", and after a turn above %s tokens", thousands(room+r.compact.Trigger.Overhead))
 	}
 	r.out.say("%-11s %d", "Messages:", len(h.Messages))
 	r.out.say("%-11s %s", "Compaction:", when)

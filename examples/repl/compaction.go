@@ -44,8 +44,8 @@ func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 			e.Cut.At, thousands(e.Cut.Covered), thousands(e.Cut.Kept))
 	case session.EventCompactionStep:
 		switch {
-		case e.Step.Skipped != nil:
-			t.note("compact", "no summary from the model, extracting one: %v", e.Step.Skipped)
+		case e.Step.Skipped != "":
+			t.note("compact", "no summary from the model, extracting one: %s", e.Step.Skipped)
 		case e.Step.Chunks > 1:
 			t.note("compact", "reading part %d of %d...", e.Step.Chunk, e.Step.Chunks)
 		}

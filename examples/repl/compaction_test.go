@@ -65,7 +65,7 @@ func TestSmallWindow(t *testing.T) {
 					t.Errorf("two events on one line: %s", line)
 				}
 			}
-			if n := len(c.offline.Overflows()); n > 0 {
+			if n := c.offline.Stats().Overflows; n > 0 {
 				t.Errorf("%d requests were too long", n)
 			}
 			before := history(t, c)

@@ -56,7 +56,7 @@ func archive(ctx context.Context, r *repl, query string) error {
 		r.out.say("Cannot archive the current session. Switch first.")
 		return nil
 	}
-	if err := retain.Archive(ctx, r.store, s.Ref()); err != nil {
+	if err := r.store.SetState(ctx, s.Ref(), session.Archived, -1); err != nil {
 		return err
 	}
 	r.out.say("Archived: %s", shortID(s.Ref().ID))
@@ -68,7 +68,7 @@ func restore(ctx context.Context, r *repl, query string) error {
 	if err != nil || s == nil {
 		return err
 	}
-	if err := retain.Restore(ctx, r.store, s.Ref()); err != nil {
+	if err := r.store.SetState(ctx, s.Ref(), session.Live, -1); err != nil {
 		return err
 	}
 	r.out.say("Restored: %s", shortID(s.Ref().ID))

@@ -326,7 +326,7 @@ func TestLimits(t *testing.T) {
 					require.Equal(t, 400, e.Status)
 					require.Equal(t, tt.refused, m.Requests()[0].Refused)
 					overflow := tt.model.MaxOutput == 0
-					require.Equal(t, overflow, len(m.Overflows()) == 1)
+					require.Equal(t, overflow, m.Stats().Overflows == 1)
 					require.Equal(t, !overflow, len(m.Invalid()) == 1)
 					continue
 				}

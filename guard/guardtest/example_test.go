@@ -73,7 +73,7 @@ func Example() {
 	ask("What is it?")
 	ask("What is it?")
 	ask(strings.Repeat("What is it? ", 100))
-	fmt.Println(len(m.Invalid()), "invalid,", len(m.Overflows()), "too long")
+	fmt.Println(len(m.Invalid()), "invalid,", m.Stats().Overflows, "too long")
 	// Output:
 	// tool_use read_file {"path":"README.md"}
 	// 529 overloaded_error: Overloaded

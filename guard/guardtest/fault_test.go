@@ -52,7 +52,7 @@ func TestErrors(t *testing.T) {
 					require.Equal(t, tt.retry, resp.Header.Get("Retry-After"))
 					require.Equal(t, guardtest.Stats{Requests: 1, Failed: 1}, m.Stats())
 					require.Equal(t, tt.want.Status, m.Requests()[0].Status)
-					require.Equal(t, 0, len(m.Invalid())+len(m.Overflows()))
+					require.Equal(t, 0, len(m.Invalid())+m.Stats().Overflows)
 				}
 			})
 		}

@@ -197,8 +197,8 @@ func TestProviderErrors(t *testing.T) {
 		if o := guard.Classify(err); o.Kind != guard.Tokens || s.name != "openai-responses" && (o.Limit != 300 || o.Prompt <= 300) { // without sizes
 			t.Errorf("%v is %+v", err, o)
 		}
-		if len(m.Overflows()) != 1 {
-			t.Errorf("%d overflows", len(m.Overflows()))
+		if m.Stats().Overflows != 1 {
+			t.Errorf("%d overflows", m.Stats().Overflows)
 		}
 		short := transcript.Request{Model: s.model, Messages: []transcript.Message{transcript.UserText("hi")}, MaxOutput: 100}
 		_, err = s.ask(t.Context(), inProcess(m), short, stream)

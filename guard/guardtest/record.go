@@ -77,9 +77,6 @@ func (m *Model) Requests() []Recorded { return m.recorded("") }
 // ends without one has shown that the client sends what the provider accepts.
 func (m *Model) Invalid() []Recorded { return m.recorded(Invalid) }
 
-// Overflows returns the last requests whose outcome is [Overflow].
-func (m *Model) Overflows() []Recorded { return m.recorded(Overflow) }
-
 func (m *Model) recorded(outcome Outcome) []Recorded {
 	m.mu.Lock()
 	defer m.mu.Unlock()

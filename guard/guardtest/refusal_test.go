@@ -127,7 +127,7 @@ func TestInvalid(t *testing.T) {
 			})
 		}
 		require.Equal(t, guardtest.Stats{Requests: len(tests), Invalid: len(tests)}, m.Stats())
-		require.Equal(t, 0, len(m.Overflows()))
+		require.Equal(t, 0, m.Stats().Overflows)
 	})
 }
 
@@ -175,8 +175,9 @@ func TestTooManyBytes(t *testing.T) {
 		c := start(m)
 		e := c.refused(t, body(`"system":"`+strings.Repeat("x", 200)+`"`))
 		require.Equal(t, &wire.APIError{Status: 413, Type: "request_too_large", Message: "Request exceeds the maximum size"}, e)
-		got := m.Overflows()
+		got := m.Requests()
 		require.Equal(t, 1, len(got))
+		require.Equal(t, guardtest.Overflow, got[0].Outcome)
 		require.Equal(t, 413, got[0].Status)
 		require.Equal(t, 0, len(got[0].Body))
 		require.Equal(t, guardtest.Stats{Requests: 1, Overflows: 1}, m.Stats())

@@ -15,7 +15,6 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/memory"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -280,9 +279,9 @@ func (f *filler) archive() error {
 		case err != nil:
 			return err
 		case info.State == session.Archived:
-			return retain.Restore(f.ctx, f.st, s.Ref())
+			return f.st.SetState(f.ctx, s.Ref(), session.Live, -1)
 		}
-		return retain.Archive(f.ctx, f.st, s.Ref())
+		return f.st.SetState(f.ctx, s.Ref(), session.Archived, -1)
 	})
 }
 

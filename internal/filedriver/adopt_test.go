@@ -21,7 +21,7 @@ import (
 func open(t *testing.T, dir string, opts *filedriver.Options) *filedriver.Driver {
 	t.Helper()
 	if opts == nil {
-		opts = &filedriver.Options{Sync: driver.SyncNever}
+		opts = &filedriver.Options{Sync: filelog.SyncNever}
 	}
 	d, err := filedriver.Open(dir, opts)
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	errNew := errors.New("a critical entry of a newer version")
 	known := false
 	opts := &filedriver.Options{
-		Sync: driver.SyncNever,
+		Sync: filelog.SyncNever,
 		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
 			for rec, err := range scan(0, driver.Forward) {
 				if err != nil || !known {

@@ -12,11 +12,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -36,6 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	debug.SetGCPercent(400) // most of the time goes to short-lived lines
 	os.Exit(m.Run())
 }
 
@@ -58,7 +61,7 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	ctx := context.Background()
 	out := json.NewEncoder(stdout)
-	d, err := filedriver.Open(args[0], &filedriver.Options{Sync: driver.SyncNever})
+	d, err := filedriver.Open(args[0], &filedriver.Options{Sync: filelog.SyncNever})
 	if err != nil {
 		return err
 	}

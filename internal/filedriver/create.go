@@ -138,7 +138,7 @@ func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver
 	if x.deletes[ref.ID] { // whoever finishes that would delete this one
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which reports the reason, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
-	if a.d.opts.Sync != driver.SyncNever {
+	if a.d.opts.Sync != filelog.SyncNever {
 		if err := a.syncFolders(); err != nil {
 			return driver.Row{}, err
 		}

@@ -78,7 +78,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 		recs[i] = record{Delete: id}
 	}
 	const unknown = "it is not known whether the session is deleted: delete it again"
-	err := x.announce("delete session", unknown, x.a.d.opts.Sync != driver.SyncNever, recs...)
+	err := x.announce("delete session", unknown, x.a.d.opts.Sync != filelog.SyncNever, recs...)
 	if err == nil {
 		return x.finishDeletes(ids, remove)
 	}

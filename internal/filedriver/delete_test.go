@@ -61,7 +61,7 @@ func wordsIn(t *testing.T, dir string) (files []string) {
 // No word of a deleted session stays in the folder, and the others are as they
 // were.
 func TestDeleteLeavesNoWord(t *testing.T) {
-	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncNever} {
+	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
 		dir := t.TempDir()
 		d, other := open(t, dir, &filedriver.Options{Sync: policy}), open(t, dir, &filedriver.Options{Sync: policy})
 		for i := range 50 {

@@ -23,8 +23,8 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Sync decides when appended lines are on stable storage. The zero value is
-	// driver.SyncAlways.
-	Sync driver.SyncPolicy
+	// filelog.SyncAlways.
+	Sync filelog.SyncPolicy
 	// ReadOnly opens without writing anything: no repair, no index. A line that
 	// a dead writer left unfinished is taken for final; one that may still be in the
 	// writing is left out.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/sessiontest"
 )
@@ -13,7 +14,7 @@ func TestDriver(t *testing.T) {
 		dir := t.TempDir()
 		return sessiontest.Storage{
 			Open: func() (driver.Driver, error) {
-				return filedriver.Open(dir, &filedriver.Options{Sync: driver.SyncNever, OpenFiles: 3})
+				return filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever, OpenFiles: 3})
 			},
 			Shared: true,
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // logsOf returns logs over n transcripts, and what opens one of them.
-func logsOf(t *testing.T, n, limit int, policy driver.SyncPolicy, observe ...func(context.Context, filelog.Event)) (*logs, func(i int) *openLog) {
+func logsOf(t *testing.T, n, limit int, policy filelog.SyncPolicy, observe ...func(context.Context, filelog.Event)) (*logs, func(i int) *openLog) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func logsOf(t *testing.T, n, limit int, policy driver.SyncPolicy, observe ...fun
 // Evictions at the same time take different logs, so that the limit is kept.
 func TestEvictAtTheSameTime(t *testing.T) {
 	const n, limit = 320, 4
-	ls, open := logsOf(t, n, limit, driver.SyncInterval(1e12))
+	ls, open := logsOf(t, n, limit, filelog.SyncInterval(1e12))
 	var all sync.WaitGroup
 	next := make(chan int, n)
 	for i := range n {
@@ -87,7 +87,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 			<-chosen
 		})
 	}
-	ls, open = logsOf(t, 1, 0, driver.SyncInterval(1e12), flushed)
+	ls, open = logsOf(t, 1, 0, filelog.SyncInterval(1e12), flushed)
 	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
 		if ls.mu.TryLock() { // before its flush
 			waits := second
@@ -111,7 +111,7 @@ func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 
 // A log is closed once when the driver is closed while a release evicts it.
 func TestCloseDuringEviction(t *testing.T) {
-	ls, open := logsOf(t, 2, 0, driver.SyncAlways)
+	ls, open := logsOf(t, 2, 0, filelog.SyncAlways)
 	var warnings bytes.Buffer
 	ls.d.log = slog.New(slog.NewTextHandler(&warnings, nil))
 	closed := make(chan error, 1)

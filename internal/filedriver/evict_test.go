@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -31,7 +32,7 @@ func TestCloseAMarkedFileUnderTheIndex(t *testing.T) {
 			a, b := create(t, d, "a", "k").Ref(), create(t, d, "b", "k2").Ref()
 			require.NoError(t, d.Close())
 			appendText(t, d.Path(a), []byte(`{"type":"user","id":"torn`))
-			d = open(t, dir, &filedriver.Options{Sync: driver.SyncInterval(time.Hour), OpenFiles: 1})
+			d = open(t, dir, &filedriver.Options{Sync: filelog.SyncInterval(time.Hour), OpenFiles: 1})
 			_, err := settle(ctx, d, a)
 			require.NoError(t, err)
 			require.NoError(t, os.Chmod(d.Path(a), 0o600|os.ModeSticky))  // the sync of another process has failed

@@ -44,7 +44,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 			t.Run(fmt.Sprintf("Flush after %s, cure %v", name, cure), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				d, err := Open(dir, &Options{Sync: driver.SyncInterval(1e12)})
+				d, err := Open(dir, &Options{Sync: filelog.SyncInterval(1e12)})
 				require.NoError(t, err)
 				other, err := Open(dir, nil)
 				require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	t.Parallel()
 	dir, ref := t.TempDir(), driver.Ref{Agent: "main", ID: "a"}
-	d, err := Open(dir, &Options{Sync: driver.SyncInterval(1e12)})
+	d, err := Open(dir, &Options{Sync: filelog.SyncInterval(1e12)})
 	require.NoError(t, err)
 	other, err := Open(dir, nil)
 	require.NoError(t, err)

@@ -88,7 +88,7 @@ func TestDeleteWithoutRoom(t *testing.T) {
 	if !isLimited(t) {
 		return
 	}
-	d := open(t, t.TempDir(), &filedriver.Options{Sync: driver.SyncAlways})
+	d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncAlways})
 	marked := func(id string, torn int64) driver.Ref {
 		ref := create(t, d, id, "k").Ref()
 		res, err := d.Append(t.Context(), ref, notes(1000), driver.Anywhere, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -175,11 +176,11 @@ func TestLoadLooksAtNames(t *testing.T) {
 func TestOwnChangesAreListed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
 	a := create(t, d, "a", "a key")
 	listed := func(what string) {
 		t.Helper()
-		other := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
+		other := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
 		before := indexText(t, dir)
 		require.NoError(t, other.Put(t.Context(), a))
 		require.NotContains(t, indexText(t, dir)[len(before):], "listed", what)

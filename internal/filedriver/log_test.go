@@ -34,7 +34,7 @@ func indexText(t *testing.T, dir string) string {
 // and of which sessions it was asked.
 func described(asked *[]string) *filedriver.Options {
 	return &filedriver.Options{
-		Sync: driver.SyncNever,
+		Sync: filelog.SyncNever,
 		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
 			*asked = append(*asked, fmt.Sprintf("%s from %d", row.ID, row.Messages))
 			for rec, err := range scan(driver.Cursor(row.Size), driver.Forward) {
@@ -368,7 +368,7 @@ func TestIndexIsRewritten(t *testing.T) {
 func TestIndexThatCannotBeRewritten(t *testing.T) {
 	dir := t.TempDir()
 	var log strings.Builder
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	row := create(t, d, "a", "k")
 	gone := create(t, d, "b", "other key").Ref()
 	inTheWay := filepath.Join(dir, "agents/main/sessions.jsonl.tmp-0123456789abcdef")
@@ -408,7 +408,7 @@ func TestIndexOfManyProcesses(t *testing.T) {
 func TestWaitForTheIndex(t *testing.T) {
 	dir := t.TempDir()
 	var waits []filelog.Wait
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever, Observe: func(_ context.Context, ref driver.Ref, e filelog.Event) {
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, Observe: func(_ context.Context, ref driver.Ref, e filelog.Event) {
 		if w, ok := e.(filelog.Wait); ok {
 			require.Equal(t, driver.Ref{Agent: "main"}, ref)
 			waits = append(waits, w)

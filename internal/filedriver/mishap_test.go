@@ -378,7 +378,7 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	bad := driver.Ref{Agent: "main", ID: "bad"}
 	require.NoError(t, os.WriteFile(d.Path(bad), append(note("x").Data, '\n'), 0o600))
 	var log strings.Builder
-	d = open(t, dir, &filedriver.Options{Sync: driver.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	d = open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	list(t, d)
 	require.Contains(t, log.String(), "a transcript cannot be read")
 	require.Contains(t, log.String(), d.Path(bad))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -22,7 +23,7 @@ func newSession(id string) func(int64) (driver.Row, driver.Line) {
 
 func openDir(t *testing.T, dir string) *filedriver.Driver {
 	t.Helper()
-	d, err := filedriver.Open(dir, &filedriver.Options{Sync: driver.SyncNever})
+	d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
 	require.NoError(t, err)
 	return d
 }
@@ -39,7 +40,7 @@ func TestMergesOfOthers(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 100 {
-				d, err := filedriver.Open(dir, &filedriver.Options{Sync: driver.SyncNever})
+				d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
 				if err != nil {
 					t.Error(err)
 					return

@@ -18,7 +18,7 @@ import (
 func TestNothingFindsASessionThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
 	row := create(t, d, "gone", "a key")
 	create(t, d, "kept", "another key")
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))

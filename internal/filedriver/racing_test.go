@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -244,7 +245,7 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 // first one of it, in whatever order they meet.
 func TestFirstSessionOfAnAgent(t *testing.T) {
 	t.Parallel()
-	d := open(t, t.TempDir(), &filedriver.Options{Sync: driver.SyncNever})
+	d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncNever})
 	rounds := 200
 	if *faults == "short" {
 		rounds = 40

@@ -190,7 +190,7 @@ func follows(b transcript.Batch, last []int64) error {
 func TestReadersBesideTornWriters(t *testing.T) {
 	const reads = 200
 	dir := t.TempDir()
-	opts := &filedriver.Options{Sync: driver.SyncNever}
+	opts := &filedriver.Options{Sync: filelog.SyncNever}
 	d := open(t, dir, opts)
 	ref := create(t, d, "a", "k").Ref()
 	w := &worldOfWriters{path: d.Path(ref), acked: make([]atomic.Int64, 3)}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -15,7 +16,7 @@ import (
 // makes of it.
 func TestRecover(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	_, err := d.Append(ctx, ref, notes(1), driver.Anywhere, nil)
 	require.NoError(t, err)
@@ -42,7 +43,7 @@ func TestRecover(t *testing.T) {
 // A transcript that bears the mark of a failed sync is cured by the next append or flush.
 func TestMarkedTranscript(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncAlways})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
 	lines := keyed("key", 2)
 	_, err := d.Append(ctx, ref, lines, driver.Anywhere, nil)

@@ -22,7 +22,7 @@ import (
 // with the lines that stay, and gives none of them twice.
 func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
 	scans := map[string]func(driver.Ref) iter.Seq2[transcript.Record, error]{
 		"forward": func(ref driver.Ref) iter.Seq2[transcript.Record, error] {
 			return d.Scan(ctx, ref, 0, driver.Forward, nil)
@@ -83,7 +83,7 @@ func TestSiftThatIsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			d := open(t, t.TempDir(), &filedriver.Options{Sync: driver.SyncNever})
+			d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncNever})
 			ref := create(t, d, "a", "k").Ref()
 			for range 10 {
 				_, err := d.Append(ctx, ref, notes(300), driver.Anywhere, nil)
@@ -167,7 +167,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	root, err := os.OpenRoot(filepath.Dir(ro.Path(ref)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, root.Close()) }()
-	writer, err := filelog.Open(root, filepath.Base(ro.Path(ref)), &filelog.Options{Sync: driver.SyncNever})
+	writer, err := filelog.Open(root, filepath.Base(ro.Path(ref)), &filelog.Options{Sync: filelog.SyncNever})
 	require.NoError(t, err)
 	release, err := writer.Hold(ctx)
 	require.NoError(t, err)

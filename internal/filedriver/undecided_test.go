@@ -21,7 +21,7 @@ func hold(t *testing.T, d *filedriver.Driver, ref driver.Ref) (release func()) {
 	t.Helper()
 	root, err := os.OpenRoot(filepath.Dir(d.Path(ref)))
 	require.NoError(t, err)
-	l, err := filelog.Open(root, filepath.Base(d.Path(ref)), &filelog.Options{Sync: driver.SyncNever})
+	l, err := filelog.Open(root, filepath.Base(d.Path(ref)), &filelog.Options{Sync: filelog.SyncNever})
 	require.NoError(t, err)
 	unlock, err := l.Hold(t.Context())
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func lineOf(l driver.Line) string { return string(l.Data) + "\n" }
 // fails they are taken back, and the lines of another one are in their place.
 func TestScanBesideAnAppendThatFails(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
 	ref := create(t, d, "a", "k").Ref()
 	add(t, d, ref, "1")
 	all := func(from driver.Cursor) (ids []string, next driver.Cursor) {
@@ -109,7 +109,7 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 	{
 		dir, ctx := t.TempDir(), t.Context()
-		d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
+		d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
 		ref := create(t, d, "a", "k").Ref()
 		text := func(id string, batch, bytes int) string {
 			body := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
@@ -146,7 +146,7 @@ func TestScanOfAnAppendThatIsTakenBack(t *testing.T) {
 	}
 	for _, next := range []string{"", text("second", 0, 0, 3_000), text("new1", 2, 0, 10_000) + text("new2", 0, 2, 60_000)} {
 		dir, ctx := t.TempDir(), t.Context()
-		d := open(t, dir, &filedriver.Options{Sync: driver.SyncNever})
+		d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
 		ref := create(t, d, "a", "k").Ref()
 		appendText(t, d.Path(ref), []byte(text("first", 0, 0, 50_000)))
 		info, err := os.Stat(d.Path(ref))

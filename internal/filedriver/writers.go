@@ -119,7 +119,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	if len(left) == len(all) {
 		return errors.Join(errs...)
 	}
-	durable := x.a.d.opts.Sync != driver.SyncNever
+	durable := x.a.d.opts.Sync != filelog.SyncNever
 	if durable {
 		for _, folder := range []string{"sessions", archiveFolder, blobFolder} {
 			if err := filelog.SyncDir(x.a.root, folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +145,7 @@ func (a *agent) remove(id string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	for {
-		l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: driver.SyncNever, Folder: a.sessFile})
+		l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
 		if err != nil {
 			info, statErr := a.sess.Lstat(fileName(id))
 			if statErr == nil && info.Mode().IsRegular() && !errors.Is(err, fs.ErrPermission) {

@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/internal/filelog"
-	"github.com/convolog/convolog/session/driver"
 )
 
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10} {
-		for _, policy := range []driver.SyncPolicy{driver.SyncNever, driver.SyncAlways} {
+		for _, policy := range []filelog.SyncPolicy{filelog.SyncNever, filelog.SyncAlways} {
 			b.Run(fmt.Sprintf("%dKiB/%v", size>>10, policy), func(b *testing.B) {
 				root, _ := folder(b)
 				l := create(b, root, "first\n", &filelog.Options{Sync: policy})

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/convolog/convolog/session/driver"
 )
 
 // A cacheDisk is a model of a kernel's page cache over a disk, as failing disks
@@ -159,7 +157,7 @@ func (d *cacheDisk) kill() {
 }
 
 // create makes the log.
-func (d *cacheDisk) create(t *testing.T, policy driver.SyncPolicy) *Log {
+func (d *cacheDisk) create(t *testing.T, policy SyncPolicy) *Log {
 	t.Helper()
 	l, err := Create(d.root, workName, []byte(workFirst), &Options{Sync: policy, seam: d.seam()})
 	require.NoError(t, err)
@@ -167,7 +165,7 @@ func (d *cacheDisk) create(t *testing.T, policy driver.SyncPolicy) *Log {
 	return l
 }
 
-func (d *cacheDisk) open(t *testing.T, policy driver.SyncPolicy) *Log {
+func (d *cacheDisk) open(t *testing.T, policy SyncPolicy) *Log {
 	t.Helper()
 	l, err := Open(d.root, workName, &Options{Sync: policy, seam: d.seam()})
 	require.NoError(t, err)

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filelog"
-	"github.com/convolog/convolog/session/driver"
 )
 
 // checkBatches checks that content holds, for each of writers, the batches 0 to
@@ -47,7 +46,7 @@ func TestGoroutines(t *testing.T) {
 			l := shared
 			if g%4 == 0 { // some with a Log of their own
 				var err error
-				if l, err = filelog.Open(root, name, &filelog.Options{Sync: driver.SyncInterval(1e6)}); err != nil {
+				if l, err = filelog.Open(root, name, &filelog.Options{Sync: filelog.SyncInterval(1e6)}); err != nil {
 					t.Error(err)
 					return
 				}

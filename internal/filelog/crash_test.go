@@ -17,7 +17,6 @@ import (
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/storetest"
-	"github.com/convolog/convolog/session/driver"
 )
 
 // A crasher uses one log below a spy, which a crash then cuts.
@@ -39,7 +38,7 @@ type acked struct {
 
 // A naive writer differs from this package in one thing.
 type naive struct {
-	policy driver.SyncPolicy
+	policy filelog.SyncPolicy
 	skip   func(c storetest.Call) bool // a call that it leaves out
 	early  bool                        // it acknowledges lines before it writes them
 }
@@ -132,7 +131,7 @@ func crash(t *testing.T, seed, stride int, v naive, limit int, want string) (sta
 	}
 	seen, known := map[key]bool{}, 0
 	try := func(moment string) {
-		disk.States(v.policy == driver.SyncNever, stride, func(img storetest.Image) {
+		disk.States(v.policy == filelog.SyncNever, stride, func(img storetest.Image) {
 			k := key{img.Sum(), known}
 			if seen[k] || len(broken) >= limit {
 				return
@@ -228,7 +227,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	runs := storetest.Extent(*storetest.Faults, 1, 1, 120)
 	stride := storetest.Extent(*storetest.Faults, 4, 1, 1)
-	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncNever} {
+	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
 		n := 0
 		for seed := 1; seed <= runs; seed++ {
 			states, broken := crash(t, seed, stride, naive{policy: policy}, 10, "")
@@ -253,7 +252,7 @@ func TestCrashHarnessBites(t *testing.T) {
 		"the folder is not synced":           {naive{skip: func(c storetest.Call) bool { return c.Kind == "sync" && c.Path == "." }}, "is gone"},
 		"no sync before the acknowledgement": {naive{skip: noSync("a.jsonl")}, "is not at"},
 		"renamed before it is synced":        {naive{skip: noSync(".tmp-")}, "is not at 0"},
-		"acknowledged before it is written":  {naive{policy: driver.SyncNever, early: true}, "is not at"},
+		"acknowledged before it is written":  {naive{policy: filelog.SyncNever, early: true}, "is not at"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			states, broken := crash(t, 1, 32, c.naive, 1, c.want)

@@ -12,7 +12,7 @@ import (
 // exist.
 //
 // The lines go to a temporary file in the same folder, which is synced and then
-// renamed, and the folder is synced, unless the policy is [driver.SyncNever]. So a
+// renamed, and the folder is synced, unless the policy is [SyncNever]. So a
 // kill at any moment leaves a whole log or none, and at most a temporary file, which
 // [RemoveTemps] removes. After an error there is no log, and no line was added to one. If
 // the sync of the folder has failed, a power cut may bring the log back.
@@ -32,7 +32,7 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 		_, err := t.Write(first)
 		return err
 	}
-	sync := opts.Sync != driver.SyncNever
+	sync := opts.Sync != SyncNever
 	t, err := install(root, name, opts, write, sync, publish)
 	if err == nil && sync {
 		if err = syncFolder(root, name, opts.seam); err != nil {

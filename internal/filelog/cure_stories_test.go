@@ -41,7 +41,7 @@ func newCureRun(t *testing.T, v variant) *cureRun {
 }
 
 // open opens the log as another process.
-func (r *cureRun) open(policy driver.SyncPolicy) *Log {
+func (r *cureRun) open(policy SyncPolicy) *Log {
 	return r.d.open(r.t, policy)
 }
 
@@ -118,7 +118,7 @@ func (r *cureRun) must(what string, err error) {
 // The stories. Each plays one way on after a failed sync.
 var stories = map[string]func(r *cureRun){
 	"the log recovers while its pages are cached": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
+		l := r.d.create(r.t, SyncAlways)
 		r.fail(l, "two\n")
 		r.must("recover", r.recover(l))
 		r.check("after Recover")
@@ -126,8 +126,8 @@ var stories = map[string]func(r *cureRun){
 		r.check("after the next append")
 	},
 	"the log recovers": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
-		other := r.open(driver.SyncNever)
+		l := r.d.create(r.t, SyncAlways)
+		other := r.open(SyncNever)
 		r.must("append", r.append(l, "one\n"))
 		_, _, err := other.Append(context.Background(), Lines([]byte("foreign\n")))
 		r.must("foreign append", err)
@@ -142,25 +142,25 @@ var stories = map[string]func(r *cureRun){
 		}
 	},
 	"another process goes on": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
+		l := r.d.create(r.t, SyncAlways)
 		r.fail(l, "two\n")
 		r.d.kill()
-		next := r.open(driver.SyncAlways)
+		next := r.open(SyncAlways)
 		r.must("append", r.append(next, "three\n"))
 		r.check("after an append")
 		r.must("flush", r.flushAll(next))
 		r.check("after Flush")
 	},
 	"another process vouches for what it reads": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
+		l := r.d.create(r.t, SyncAlways)
 		r.fail(l, "two\n")
 		r.d.kill()
-		r.must("flush", r.flushAll(r.open(driver.SyncAlways)))
+		r.must("flush", r.flushAll(r.open(SyncAlways)))
 		r.check("after Flush")
 	},
 	"a log that was open all the time goes on": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
-		other := r.open(driver.SyncAlways)
+		l := r.d.create(r.t, SyncAlways)
+		other := r.open(SyncAlways)
 		r.must("append", r.append(other, "one\n"))
 		r.fail(l, "two\n")
 		r.must("append", r.append(other, "three\n"))
@@ -171,8 +171,8 @@ var stories = map[string]func(r *cureRun){
 		r.check("after Recover")
 	},
 	"two processes under an interval": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
-		other := r.open(driver.SyncInterval(1e18))
+		l := r.d.create(r.t, SyncAlways)
+		other := r.open(SyncInterval(1e18))
 		r.must("append", r.append(other, "interval\n"))
 		r.fail(l, "two\n")
 		r.d.evict(r.t)
@@ -200,7 +200,7 @@ var stories = map[string]func(r *cureRun){
 		r.check("after the second Recover")
 	},
 	"leftovers are removed while a copy is made": func(r *cureRun) {
-		l := r.d.create(r.t, driver.SyncAlways)
+		l := r.d.create(r.t, SyncAlways)
 		r.fail(l, "two\n")
 		r.d.setOp(func(op string) error {
 			if op == "move" {
@@ -217,7 +217,7 @@ var stories = map[string]func(r *cureRun){
 // the log that failed, after which another process goes on and the power is cut.
 // It reports whether there was such an operation.
 func (r *cureRun) killed(n int) bool {
-	l := r.d.create(r.t, driver.SyncAlways)
+	l := r.d.create(r.t, SyncAlways)
 	r.must("append", r.append(l, "one\n"))
 	r.fail(l, "two\n")
 	ops := 0
@@ -235,7 +235,7 @@ func (r *cureRun) killed(n int) bool {
 	}
 	r.d.kill()
 	r.check(fmt.Sprintf("killed before operation %d", n))
-	next := r.open(driver.SyncAlways)
+	next := r.open(SyncAlways)
 	r.must("the next append", r.append(next, "three\n"))
 	r.must("the next flush", r.flushAll(next))
 	r.check(fmt.Sprintf("killed before operation %d, and gone on", n))

@@ -21,7 +21,7 @@ import (
 func TestMarkFails(t *testing.T) {
 	for _, recovers := range []bool{true, false} {
 		d := newCacheDisk(t)
-		l := d.create(t, driver.SyncAlways)
+		l := d.create(t, SyncAlways)
 		d.setOp(func(op string) error {
 			if op == "sync" || op == "mark" {
 				return errFault
@@ -40,7 +40,7 @@ func TestMarkFails(t *testing.T) {
 		} else {
 			require.Error(t, l.Close())
 			require.True(t, d.marked(t))
-			next := d.open(t, driver.SyncAlways)
+			next := d.open(t, SyncAlways)
 			require.NoError(t, next.Flush(t.Context()))
 			closeAll(t, next)
 		}
@@ -52,9 +52,9 @@ func TestMarkFails(t *testing.T) {
 // there is room.
 func TestCureMeetsAFullDisk(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
+	l := d.create(t, SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
-	other := d.open(t, driver.SyncAlways)
+	other := d.open(t, SyncAlways)
 	size := len(workFirst) + len("two\n")
 	for _, cure := range []func() error{
 		func() error { return l.Recover(t.Context()) },
@@ -81,7 +81,7 @@ func TestCureMeetsAFullDisk(t *testing.T) {
 // are safe: the Log that has made it has failed.
 func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncInterval(1e18)), d.open(t, driver.SyncAlways)
+	l, other := d.create(t, SyncInterval(1e18)), d.open(t, SyncAlways)
 	mustAppend(t, l, "interval\n")
 	mustAppend(t, l, "more\n")
 	require.NoError(t, l.file().Mark(true)) // as a third process has
@@ -102,7 +102,7 @@ func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 // folder is synced: no call of this Log says that the file was replaced.
 func TestReadingDuringACure(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
+	l := d.create(t, SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	want := workFirst + "two\n"
 	looks := 0
@@ -156,7 +156,7 @@ func TestReadingDuringACure(t *testing.T) {
 // own sync has covered may be what the failure was about.
 func TestFlushFindsAMarkOfItsOwnSync(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncInterval(1e18)), d.open(t, driver.SyncAlways)
+	l, other := d.create(t, SyncInterval(1e18)), d.open(t, SyncAlways)
 	mustAppend(t, l, "one\n")
 	marked := false
 	d.setOp(func(op string) error {
@@ -178,11 +178,11 @@ func TestFlushFindsAMarkOfItsOwnSync(t *testing.T) {
 // nothing more.
 func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
+	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
 	mustAppend(t, other, "interval\n")
 	mustAppend(t, other, "again\n")
 	_ = wantInDoubt(t, d, l, "two\n")
-	third := d.open(t, driver.SyncNever)
+	third := d.open(t, SyncNever)
 	mustAppend(t, third, "three\n") // makes the copy
 	require.NoError(t, l.Recover(t.Context()))
 	require.NoError(t, other.Sync(t.Context()))
@@ -223,7 +223,7 @@ func (f *lender) Close() error {
 // descriptor, which a child process may have inherited.
 func TestComparingReturnsTheLock(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
+	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
 	mustAppend(t, other, "interval\n")
 	_ = wantInDoubt(t, d, l, "two\n")
 	require.NoError(t, l.Recover(t.Context()))
@@ -245,7 +245,7 @@ func (lockless) Lock(bool) (bool, error) { return false, errFault }
 // Lines that cannot be compared with the copy of another Log are in doubt.
 func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncInterval(1e18))
+	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
 	mustAppend(t, other, "interval\n")
 	e := wantInDoubt(t, d, l, "two\n")
 	require.NoError(t, l.Recover(t.Context()))
@@ -267,7 +267,7 @@ func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
 func TestRecoverTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l := d.create(t, driver.SyncAlways)
+		l := d.create(t, SyncAlways)
 		_ = wantInDoubt(t, d, l, "two\n")
 		let := slowSyncs(d)
 		done := make(chan error, 2)
@@ -287,7 +287,7 @@ func TestRecoverTwice(t *testing.T) {
 // A file that is removed while its copy is made does not come back.
 func TestRecoverMeetsARemoval(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
+	l := d.create(t, SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	d.setOp(func(op string) error {
 		if op == "move" {
@@ -329,11 +329,11 @@ func (f overtaken) Mark(on bool) error {
 // Lines whose sync fails are acknowledged if a sound copy holds them.
 func TestFailedSyncIsOvertaken(t *testing.T) {
 	d := newCacheDisk(t)
-	other := d.create(t, driver.SyncAlways)
+	other := d.create(t, SyncAlways)
 	d.mutate = func(f file) file {
 		return overtaken{f, func() { mustAppend(t, other, "three\n") }}
 	}
-	l := d.open(t, driver.SyncAlways)
+	l := d.open(t, SyncAlways)
 	d.mutate = nil
 	d.setOp(failOnce("sync"))
 	mustAppend(t, l, "two\n")
@@ -349,7 +349,7 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 // A file that begins as the log does and lacks its lines is a bad copy.
 func TestTheCopyOfAnotherLacksLines(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncInterval(1e18))
+	l := d.create(t, SyncInterval(1e18))
 	mustAppend(t, l, "interval\n")
 	require.NoError(t, d.root.WriteFile("b", []byte(workFirst), 0o600))
 	require.NoError(t, d.root.Rename("b", workName))
@@ -365,7 +365,7 @@ func TestTheCopyOfAnotherLacksLines(t *testing.T) {
 // failed sync is one.
 func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncNever)
+	l := d.create(t, SyncNever)
 	mustAppend(t, l, "never\n")
 	require.NoError(t, d.root.WriteFile("b", []byte(workFirst+"never\n"), 0o600))
 	require.NoError(t, d.root.Rename("b", workName))
@@ -379,7 +379,7 @@ func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
 // On a sound Log Recover is Flush.
 func TestRecoverOfASoundLog(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncInterval(1e18))
+	l := d.create(t, SyncInterval(1e18))
 	mustAppend(t, l, "one\n")
 	require.NoError(t, l.Recover(t.Context()))
 	require.Zero(t, d.copies())

@@ -9,7 +9,7 @@
 // # Guarantees
 //
 // When Append returns nil, its lines are in the file, whole, next to each
-// other and on lines of their own, and they survive what the [driver.SyncPolicy]
+// other and on lines of their own, and they survive what the [SyncPolicy]
 // promises. When a write fails, the file is as it was before the call, and the
 // next Append starts afresh: a full disk that gets room needs no restart.
 //

@@ -33,6 +33,6 @@ type Synced struct {
 	Took  time.Duration // including waits for other syncs of this process
 	Bytes int64         // from the first to the last byte that the Log had written since the sync before; of a copy, its size
 	Err   error         // nil if they are on stable storage
-	// Background is set for syncs by [driver.SyncInterval] instead of a call.
+	// Background is set for syncs by [SyncInterval] instead of a call.
 	Background bool
 }

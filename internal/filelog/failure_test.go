@@ -148,7 +148,7 @@ func TestFailedSync(t *testing.T) {
 // A Hold that cannot settle the tail holds nothing.
 func TestHoldFails(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncAlways)
+	l, other := d.create(t, SyncAlways), d.open(t, SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	release, err := l.Hold(t.Context())
 	require.True(t, isRefused(err), "Hold = %v", err)
@@ -166,7 +166,7 @@ func TestHoldFails(t *testing.T) {
 // changes nothing of it.
 func TestLockCuresNothing(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncAlways)
+	l, other := d.create(t, SyncAlways), d.open(t, SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	require.True(t, d.marked(t))
 	d.setOp(func(op string) error {
@@ -175,7 +175,7 @@ func TestLockCuresNothing(t *testing.T) {
 		}
 		return nil
 	})
-	next := d.open(t, driver.SyncNever)
+	next := d.open(t, SyncNever)
 	release, err := next.Lock(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -294,7 +294,7 @@ func TestCover(t *testing.T) {
 // be opened: it may be a copy that lacks them.
 func TestWhatTookTheNameCannotBeOpened(t *testing.T) {
 	w := newWorkload(t, new(faultDisk))
-	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: driver.SyncInterval(time.Hour)})
+	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Hour)})
 	require.NoError(t, err)
 	mustAppend(t, l, "one\n")
 	require.NoError(t, w.root.Remove(workName))

@@ -12,7 +12,7 @@ import (
 // tail and lines that another caller is just writing. It takes no lock. It
 // fails with [ErrReplaced] when the name no longer refers to this file, and with
 // a [*driver.NotDurableError] when the file of that name lacks lines that this Log has
-// acknowledged; only to find that out, under [driver.SyncInterval], it waits for a lock.
+// acknowledged; only to find that out, under [SyncInterval], it waits for a lock.
 func (l *Log) Size() (int64, error) {
 	if err := l.begin("size"); err != nil {
 		return 0, err
@@ -22,8 +22,8 @@ func (l *Log) Size() (int64, error) {
 	return now.size, l.settleDebts(context.Background(), err)
 }
 
-// Close waits for the calls under way, syncs what [driver.SyncAlways] or
-// [driver.SyncInterval] still owe, and closes the file. If a copy has taken the place of
+// Close waits for the calls under way, syncs what [SyncAlways] or
+// [SyncInterval] still owe, and closes the file. If a copy has taken the place of
 // the file and lines are owed, Close waits for the append lock of the copy. Callers that
 // wait for a lock give up with [ErrClosed], and so does every later call, Close included.
 // The file is closed even if an error is returned; a [*driver.NotDurableError] among them
@@ -42,7 +42,7 @@ func (l *Log) Close() error {
 	l.mu.Unlock()
 	l.ops.Wait()
 
-	if l.opts.Sync != driver.SyncNever {
+	if l.opts.Sync != SyncNever {
 		_ = l.sync(context.Background(), l.written) // a failure is kept in l.failed
 	}
 	if l.failed != nil {
@@ -78,7 +78,7 @@ func (l *Log) Close() error {
 // It syncs the copy, gives it the file's name and syncs the folder. This Log
 // continues in the copy; the package comment covers other Logs of the old file.
 //
-// Under [driver.SyncNever] a Log keeps no lines in memory, and the copy is as good as
+// Under [SyncNever] a Log keeps no lines in memory, and the copy is as good as
 // the page cache.
 //
 // After an error the Log is as it was, and Recover may be called again; the

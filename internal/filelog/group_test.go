@@ -57,7 +57,7 @@ func TestSyncIsShared(t *testing.T) {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newCacheDisk(t)
-				l := d.create(t, driver.SyncAlways)
+				l := d.create(t, SyncAlways)
 				let := slowSyncs(d)
 				before := d.syncs
 				first := started(l, "first\n")
@@ -92,7 +92,7 @@ func TestSyncIsShared(t *testing.T) {
 func TestSyncFailsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l := d.create(t, driver.SyncAlways)
+		l := d.create(t, SyncAlways)
 		let := slowSyncs(d)
 		before := d.syncs
 		calls := []chan error{started(l, "a\n"), started(l, "b\n"), started(l, "c\n")}
@@ -119,7 +119,7 @@ func TestSyncFailsForAll(t *testing.T) {
 func TestSyncWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l := d.create(t, driver.SyncAlways)
+		l := d.create(t, SyncAlways)
 		let := slowSyncs(d)
 		first := started(l, "first\n")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +172,7 @@ func TestSyncWaits(t *testing.T) {
 func TestRecoverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l := d.create(t, driver.SyncAlways)
+		l := d.create(t, SyncAlways)
 		_ = wantInDoubt(t, d, l, "a\n")
 		l.leading <- struct{}{} // as a sync does that began before the failed one ended
 		ctx, cancel := context.WithCancel(t.Context())
@@ -193,7 +193,7 @@ func TestRecoverWaits(t *testing.T) {
 // An interval does not let more pile up than is kept in memory.
 func TestIntervalSyncsWhatPilesUp(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncInterval(1e18))
+	l := d.create(t, SyncInterval(1e18))
 	before := d.syncs
 	line := strings.Repeat("x", 1<<20-1) + "\n"
 	for range maxUnsynced>>20 + 1 {
@@ -206,7 +206,7 @@ func TestIntervalSyncsWhatPilesUp(t *testing.T) {
 
 // The bytes kept of unsynced writes do not grow with their number.
 func TestUnsyncedIsBounded(t *testing.T) {
-	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncInterval(1e18)} {
+	for _, policy := range []SyncPolicy{SyncAlways, SyncInterval(1e18)} {
 		d := newCacheDisk(t)
 		l := d.create(t, policy)
 		for range 300 {
@@ -226,7 +226,7 @@ func TestUnsyncedIsBounded(t *testing.T) {
 func TestSyncWakesWhomItIsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l := d.create(t, driver.SyncAlways)
+		l := d.create(t, SyncAlways)
 		let := slowSyncs(d)
 		first := started(l, "first\n")
 		flush := make(chan error, 1)
@@ -247,7 +247,7 @@ func TestSyncWakesWhomItIsFor(t *testing.T) {
 // A Log whose goroutines never leave the lock alone lets another one in.
 func TestAppendLetsOthersIn(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncNever), d.open(t, driver.SyncNever)
+	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
 	var (
 		stop atomic.Bool
 		wg   sync.WaitGroup

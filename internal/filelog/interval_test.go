@@ -18,7 +18,7 @@ func TestSyncInterval(t *testing.T) {
 		w := newWorkload(t, d)
 		var background []bool
 		l, err := Create(w.root, workName, []byte(workFirst), &Options{
-			Sync: driver.SyncInterval(time.Second), seam: d.seam(),
+			Sync: SyncInterval(time.Second), seam: d.seam(),
 			Observe: func(_ context.Context, e Event) {
 				if s, ok := e.(Synced); ok {
 					background = append(background, s.Background)
@@ -62,7 +62,7 @@ func TestSyncIntervalFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &faultDisk{failAt: 2, only: "sync"}
 		w := newWorkload(t, d)
-		l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: driver.SyncInterval(time.Second), seam: d.seam()})
+		l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Second), seam: d.seam()})
 		require.NoError(t, err)
 		start, _, err := l.Append(t.Context(), Lines([]byte("{}\n")))
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestSyncIntervalFails(t *testing.T) {
 func TestSyncNever(t *testing.T) {
 	d := new(faultDisk)
 	w := newWorkload(t, d)
-	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: driver.SyncNever, seam: d.seam()})
+	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncNever, seam: d.seam()})
 	require.NoError(t, err)
 	_, _, err = l.Append(t.Context(), Lines([]byte("{}\n")))
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestSyncNever(t *testing.T) {
 // A Flush whose context is done syncs nothing, and fails.
 func TestFlushGivesUp(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncInterval(1e18))
+	l := d.create(t, SyncInterval(1e18))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	mustAppend(t, l, "one\n")

@@ -12,12 +12,40 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
+// A SyncPolicy decides when appended lines are put on stable storage. Package session
+// describes the policies. They are comparable, and the zero value is [SyncAlways].
+type SyncPolicy struct {
+	never    bool
+	interval time.Duration
+}
+
+// The policies without a parameter.
+var (
+	SyncAlways = SyncPolicy{}
+	SyncNever  = SyncPolicy{never: true}
+)
+
+// SyncInterval returns the policy of syncs in the background, at most d after an append.
+// If d is not positive, it is [SyncAlways].
+func SyncInterval(d time.Duration) SyncPolicy { return SyncPolicy{interval: max(d, 0)} }
+
+// String returns "always", "never" or "interval" and its length.
+func (p SyncPolicy) String() string {
+	switch {
+	case p.never:
+		return "never"
+	case p.interval > 0:
+		return "interval " + p.interval.String()
+	}
+	return "always"
+}
+
 // Options configure a [Log]. Nil means the defaults, and so does the zero value
 // of each field.
 type Options struct {
 	// Sync decides when appended lines are put on stable storage. The zero
-	// value is [driver.SyncAlways].
-	Sync driver.SyncPolicy
+	// value is [SyncAlways].
+	Sync SyncPolicy
 
 	// ReadOnly opens the file without write access: calls that write or lock fail
 	// with [driver.ErrReadOnly].
@@ -33,7 +61,7 @@ type Options struct {
 	// ended, for every sync of the file after its creation, and for every wait for
 	// the append lock that took at least [LongWait]. It runs in the goroutine of the
 	// call that the event is about, with its context, after that call has released
-	// its locks. For a sync of [driver.SyncInterval] it runs in a goroutine of its own.
+	// its locks. For a sync of [SyncInterval] it runs in a goroutine of its own.
 	Observe func(context.Context, Event)
 
 	seam *seam

@@ -20,7 +20,7 @@ import (
 
 const name = "a.jsonl"
 
-var never = &filelog.Options{Sync: driver.SyncNever}
+var never = &filelog.Options{Sync: filelog.SyncNever}
 
 // folder returns a new folder, as a Root and as a path.
 func folder(t testing.TB) (*os.Root, string) {
@@ -89,7 +89,7 @@ func wantErr(t testing.TB, err error, targets ...error) {
 }
 
 func TestAppend(t *testing.T) {
-	for _, policy := range []driver.SyncPolicy{driver.SyncAlways, driver.SyncNever, driver.SyncInterval(1e9)} {
+	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever, filelog.SyncInterval(1e9)} {
 		t.Run(policy.String(), func(t *testing.T) {
 			root, _ := folder(t)
 			l := create(t, root, "first\n", &filelog.Options{Sync: policy})
@@ -249,12 +249,12 @@ func TestWriteFileAtomic(t *testing.T) {
 }
 
 func TestSyncPolicy(t *testing.T) {
-	require.Equal(t, driver.SyncAlways, driver.SyncInterval(0))
-	require.Equal(t, driver.SyncPolicy{}, driver.SyncInterval(-1))
-	for policy, want := range map[driver.SyncPolicy]string{
-		{}:                       "always",
-		driver.SyncNever:         "never",
-		driver.SyncInterval(2e9): "interval 2s",
+	require.Equal(t, filelog.SyncAlways, filelog.SyncInterval(0))
+	require.Equal(t, filelog.SyncPolicy{}, filelog.SyncInterval(-1))
+	for policy, want := range map[filelog.SyncPolicy]string{
+		{}:                        "always",
+		filelog.SyncNever:         "never",
+		filelog.SyncInterval(2e9): "interval 2s",
 	} {
 		if policy.String() != want {
 			t.Errorf("%q, want %q", policy, want)
@@ -360,7 +360,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	if storetest.Brief {
 		t.Skip("the race detector allocates too")
 	}
-	for _, policy := range []driver.SyncPolicy{driver.SyncNever, driver.SyncAlways} {
+	for _, policy := range []filelog.SyncPolicy{filelog.SyncNever, filelog.SyncAlways} {
 		root, _ := folder(t)
 		folder, err := root.Open(".")
 		require.NoError(t, err)

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/convolog/convolog/session/driver"
 )
 
 // told is what a Log has told, and on whose behalf.
@@ -24,7 +22,7 @@ type told struct {
 
 type nameKey struct{}
 
-func (o *told) options(d *cacheDisk, policy driver.SyncPolicy) *Options {
+func (o *told) options(d *cacheDisk, policy SyncPolicy) *Options {
 	return &Options{
 		Sync: policy, seam: d.seam(),
 		Observe: func(ctx context.Context, e Event) {
@@ -42,7 +40,7 @@ func (o *told) options(d *cacheDisk, policy driver.SyncPolicy) *Options {
 	}
 }
 
-func watched(t *testing.T, d *cacheDisk, policy driver.SyncPolicy) (*Log, *told) {
+func watched(t *testing.T, d *cacheDisk, policy SyncPolicy) (*Log, *told) {
 	t.Helper()
 	closeAll(t, d.create(t, policy))
 	o := &told{then: func() {}}
@@ -56,7 +54,7 @@ func watched(t *testing.T, d *cacheDisk, policy driver.SyncPolicy) (*Log, *told)
 func TestOnSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l, o := watched(t, d, driver.SyncAlways)
+		l, o := watched(t, d, SyncAlways)
 		let := slowSyncs(d)
 		first := started(l, "first\n")
 		second, third := started(l, "second\n"), started(l, "third\n")
@@ -100,9 +98,9 @@ func TestOnSync(t *testing.T) {
 func TestOnWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l, o := watched(t, d, driver.SyncNever)
+		l, o := watched(t, d, SyncNever)
 		mustAppend(t, l, "short\n")
-		other := d.open(t, driver.SyncNever)
+		other := d.open(t, SyncNever)
 		release, err := other.Hold(t.Context())
 		require.NoError(t, err)
 		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
@@ -136,7 +134,7 @@ func TestOnWait(t *testing.T) {
 func TestQuickSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		l, o := watched(t, d, driver.SyncAlways)
+		l, o := watched(t, d, SyncAlways)
 		mustAppend(t, l, "two\n")
 		require.Equal(t, []Synced{{Took: 1, Bytes: int64(len("two\n"))}}, o.syncs)
 		require.Empty(t, o.waits)
@@ -147,14 +145,14 @@ func TestQuickSync(t *testing.T) {
 // Events are reported when the lock is free again.
 func TestHoldTellsAfterRelease(t *testing.T) {
 	d := newCacheDisk(t)
-	l, o := watched(t, d, driver.SyncAlways)
+	l, o := watched(t, d, SyncAlways)
 	f, err := d.root.OpenFile(workName, os.O_WRONLY|os.O_APPEND, 0)
 	if err == nil {
 		_, err = f.WriteString(workTorn)
 		err = errors.Join(err, f.Close())
 	}
 	require.NoError(t, err)
-	other := d.open(t, driver.SyncNever)
+	other := d.open(t, SyncNever)
 	o.then = func() { wantFree(t, other) }
 	release, err := l.Hold(context.WithValue(t.Context(), nameKey{}, "holder"))
 	require.NoError(t, err)
@@ -183,11 +181,11 @@ func (f unreadable) ReadAt(p []byte, off int64) (int, error) {
 // A tail that cannot be read back is ended and reported all the same.
 func TestTailCannotBeRead(t *testing.T) {
 	d := newCacheDisk(t)
-	closeAll(t, d.create(t, driver.SyncAlways))
+	closeAll(t, d.create(t, SyncAlways))
 	require.NoError(t, d.root.WriteFile(workName, []byte(workFirst+"{}"), 0o600))
 	d.mutate = func(f file) file { return unreadable{f} }
 	o := &told{then: func() {}}
-	l, err := Open(d.root, workName, o.options(d, driver.SyncNever))
+	l, err := Open(d.root, workName, o.options(d, SyncNever))
 	require.NoError(t, err)
 	mustAppend(t, l, "next\n")
 	end := int64(len(workFirst + "{}"))

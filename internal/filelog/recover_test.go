@@ -75,7 +75,7 @@ func TestRecover(t *testing.T) {
 	for _, evicted := range []bool{false, true} {
 		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {
 			d := newCacheDisk(t)
-			l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
+			l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
 			mustAppend(t, l, "one\n")
 			mustAppend(t, other, "foreign\n")
 			require.NoError(t, l.Flush(t.Context()))
@@ -110,10 +110,10 @@ func TestRecover(t *testing.T) {
 // Lines of others are neither lost nor overwritten, and those acknowledged under
 // an interval are made durable.
 func TestRecoverAmongOthers(t *testing.T) {
-	for _, policy := range []driver.SyncPolicy{driver.SyncInterval(1e18), driver.SyncNever} {
+	for _, policy := range []SyncPolicy{SyncInterval(1e18), SyncNever} {
 		t.Run(policy.String(), func(t *testing.T) {
 			d := newCacheDisk(t)
-			l, other := d.create(t, policy), d.open(t, driver.SyncNever)
+			l, other := d.create(t, policy), d.open(t, SyncNever)
 			var want strings.Builder
 			want.WriteString(workFirst)
 			for i := range 5 {
@@ -136,7 +136,7 @@ func TestRecoverAmongOthers(t *testing.T) {
 // Lines of a write that failed are not in the copy.
 func TestRecoverWritesOnlyWhatWasWritten(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
+	l := d.create(t, SyncAlways)
 	d.setOp(failOnce("write"))
 	_, _, err := l.Append(t.Context(), Lines([]byte("never written\n")))
 	require.ErrorIs(t, err, errFault)
@@ -149,7 +149,7 @@ func TestRecoverWritesOnlyWhatWasWritten(t *testing.T) {
 // Append does not retain its lines, and keeps what it needs of them.
 func TestRecoverKeepsACopy(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
+	l := d.create(t, SyncAlways)
 	lines := []byte("two\n")
 	d.setOp(failOnce("sync"))
 	_, _, err := l.Append(t.Context(), Lines(lines))
@@ -165,9 +165,9 @@ func TestRecoverKeepsACopy(t *testing.T) {
 // A Log that finds its lines in the copy of another one makes no copy.
 func TestRecoverInTheCopyOfAnother(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
+	l := d.create(t, SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
-	other := d.open(t, driver.SyncAlways)
+	other := d.open(t, SyncAlways)
 	mustAppend(t, other, "three\n")
 	require.NoError(t, l.Recover(t.Context()))
 	require.Equal(t, 1, d.copies())
@@ -179,7 +179,7 @@ func TestRecoverInTheCopyOfAnother(t *testing.T) {
 // of the old descriptor go on reading.
 func TestRecoverCopiesAll(t *testing.T) {
 	d := newCacheDisk(t)
-	l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
+	l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
 	require.NoError(t, d.root.Chmod(workName, 0o640))
 	var want strings.Builder
 	want.WriteString(workFirst)
@@ -230,7 +230,7 @@ func TestRecoverFails(t *testing.T) {
 			runs++
 			what := fmt.Sprintf("operation %d, sticky %v", n, sticky)
 			d := newCacheDisk(t)
-			l, other := d.create(t, driver.SyncAlways), d.open(t, driver.SyncNever)
+			l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
 			mustAppend(t, l, "one\n")
 			mustAppend(t, other, "foreign\n")
 			_ = wantInDoubt(t, d, l, "two\n")
@@ -267,7 +267,7 @@ func TestRecoverFails(t *testing.T) {
 // Bytes that somebody else put where this log's lines were are not overwritten.
 func TestRecoverLeavesOthersAlone(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
+	l := d.create(t, SyncAlways)
 	e := wantInDoubt(t, d, l, "two\n")
 	f, err := d.root.OpenFile(workName, os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -282,7 +282,7 @@ func TestRecoverLeavesOthersAlone(t *testing.T) {
 
 func TestRecoverRefuses(t *testing.T) {
 	d := newCacheDisk(t)
-	l := d.create(t, driver.SyncAlways)
+	l := d.create(t, SyncAlways)
 	_ = wantInDoubt(t, d, l, "two\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -362,7 +362,7 @@ func TestFailedLogAddsNothing(t *testing.T) {
 	for _, marks := range []bool{true, false} {
 		t.Run(fmt.Sprint("marks ", marks), func(t *testing.T) {
 			d := newCacheDisk(t)
-			l := d.create(t, driver.SyncAlways)
+			l := d.create(t, SyncAlways)
 			sync := failOnce("sync")
 			d.setOp(func(op string) error {
 				if op == "mark" && !marks {

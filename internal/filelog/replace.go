@@ -37,7 +37,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 		if err != nil {
 			return w, err
 		}
-		if l.opts.Sync != driver.SyncNever {
+		if l.opts.Sync != SyncNever {
 			if failed := l.sync(ctx, l.owed()); failed != nil {
 				return w, refusal(failed)
 			}

@@ -29,7 +29,7 @@ func TestReplace(t *testing.T) {
 	defer root.Close()
 	l, err := Create(root, "log", []byte("head 0\nsecret\n"), nil)
 	require.NoError(t, err)
-	other, err := Open(root, "log", &Options{Sync: driver.SyncNever})
+	other, err := Open(root, "log", &Options{Sync: SyncNever})
 	require.NoError(t, err)
 	_, _, err = other.Append(t.Context(), Lines([]byte("kept\nsecret too"+"\n")))
 	require.NoError(t, err)
@@ -66,11 +66,11 @@ func TestReplace(t *testing.T) {
 }
 
 // While the new lines are written nobody else holds the lock of the old ones, and
-// all that the log owes is synced; under driver.SyncNever it owes nothing. If that sync
+// all that the log owes is synced; under SyncNever it owes nothing. If that sync
 // fails, nothing is written, and the error says so.
 func TestReplaceSyncsFirst(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []driver.SyncPolicy{driver.SyncNever, driver.SyncInterval(1e18)} {
+	for _, policy := range []SyncPolicy{SyncNever, SyncInterval(1e18)} {
 		d := new(faultDisk)
 		w := newWorkload(t, d)
 		w.create()
@@ -86,12 +86,12 @@ func TestReplaceSyncsFirst(t *testing.T) {
 				require.NoError(t, err)
 				require.False(t, free, "shared %v", shared)
 			}
-			require.Equal(t, policy != driver.SyncNever, d.syncs.Load() > synced)
+			require.Equal(t, policy != SyncNever, d.syncs.Load() > synced)
 			require.Equal(t, int64(math.MaxInt64), l.Unsynced())
 			_, err := io.WriteString(to, "head 1\n")
 			return err
 		}
-		if policy != driver.SyncNever {
+		if policy != SyncNever {
 			d.step = failOnce("sync")
 			failed, ok := errors.AsType[*driver.NotDurableError](l.Replace(t.Context(), check))
 			require.True(t, ok)

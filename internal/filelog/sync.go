@@ -104,7 +104,7 @@ const headSize = 4 << 10 // bytes at the beginning in which two files are compar
 // they are not, a sync of this Log has failed, and its caller must not just open
 // the name anew.
 func (l *Log) settleDebts(ctx context.Context, err error) error {
-	if !errors.Is(err, ErrReplaced) || l.opts.Sync.Interval() == 0 {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
 		return err
 	}
 	if failed := l.sync(ctx, l.owed()); failed != nil {
@@ -126,13 +126,13 @@ var syncs = make(chan struct{}, maxSyncs)
 func (l *Log) wrote(e extent, data []byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.opts.Sync != driver.SyncNever && len(data) > 0 {
+	if l.opts.Sync != SyncNever && len(data) > 0 {
 		l.unsynced.add(e.start, data)
 	}
 	l.written++
 	l.dirty = l.dirty.cover(e)
 	// Once Close has begun it does the syncing, when all calls have ended.
-	if d := l.opts.Sync.Interval(); d > 0 && l.timer == nil && l.failed == nil && !l.closed {
+	if d := l.opts.Sync.interval; d > 0 && l.timer == nil && l.failed == nil && !l.closed {
 		l.ops.Add(1)
 		l.timer = time.AfterFunc(d, l.tick)
 	}
@@ -163,7 +163,7 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	}
 	l.mu.Lock()
 	failed := l.failed // while this call was writing
-	due := l.opts.Sync == driver.SyncAlways || len(l.unsynced.data) > maxUnsynced
+	due := l.opts.Sync == SyncAlways || len(l.unsynced.data) > maxUnsynced
 	l.mu.Unlock()
 	if due {
 		failed = l.sync(ctx, seq)
@@ -241,7 +241,7 @@ func (l *Log) syncNow(s *Synced) {
 	}
 	<-syncs
 	var lookErr error
-	if err != nil || l.opts.Sync.Interval() > 0 {
+	if err != nil || l.opts.Sync.interval > 0 {
 		// An error, and lines that were acknowledged before their sync, may concern a
 		// file that has lost its name to a copy. A sync of an append that has just
 		// been written vouches for the copy as well: its content was readable.

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filelog"
-	"github.com/convolog/convolog/session/driver"
 )
 
 // breakTail adds bytes to the file as a writer that dies half way does.
@@ -25,7 +24,7 @@ func breakTail(t testing.TB, root *os.Root, tail string) {
 // observed returns options that note every tail in tails.
 func observed(tails *[]filelog.Tail) *filelog.Options {
 	return &filelog.Options{
-		Sync: driver.SyncNever,
+		Sync: filelog.SyncNever,
 		Observe: func(_ context.Context, e filelog.Event) {
 			if tail, ok := e.(filelog.Tail); ok {
 				*tails = append(*tails, tail)

@@ -21,7 +21,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -177,7 +176,7 @@ func (r *faultRun) check(dir string, known storetest.World, unknown, deleting, f
 				}
 			}
 			if err == nil && round == 1 {
-				err = retain.Restore(storetest.Background, st, s.Ref()) // if it is archived
+				err = st.SetState(storetest.Background, s.Ref(), session.Live, -1) // if it is archived
 			}
 			if err == nil && round == 1 {
 				_, err = s.Append(storetest.Background, transcript.UserText("after the fault"))

@@ -157,7 +157,7 @@ func killAll(t *testing.T, dir string, all []*doomed) {
 func TestKillCrowd(t *testing.T) {
 	const writers = 4
 	t.Parallel()
-	kills := storetest.Extent(*storetest.Faults, 16, 60, 1000)
+	kills := storetest.Extent(*storetest.Faults, 8, 60, 1000)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	torn, cut, done := 0, 0, 0
 	for done < kills || torn == 0 && *storetest.Faults == "long" { // a write is to be torn

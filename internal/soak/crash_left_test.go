@@ -12,7 +12,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -32,7 +31,7 @@ func cutAfter(t *testing.T, work func(dir string, from func()), check func(dir s
 		first = len(s.Made())
 	}
 	base, done := storetest.Scratch(t), map[uint64]bool{}
-	step := storetest.Extent(*storetest.Faults, 20, 1, 1)
+	step := storetest.Extent(*storetest.Faults, 31, 1, 1)
 	try := func(img storetest.Image) {
 		img = img.Rebooted()
 		sum := img.Sum()
@@ -99,7 +98,7 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, st *session.Store, s *session.Session, ids []string){
 		"restore": func(t *testing.T, st *session.Store, s *session.Session, _ []string) {
-			require.NoError(t, retain.Restore(t.Context(), st, s.Ref()))
+			require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Live, -1))
 		},
 		"erase": func(t *testing.T, st *session.Store, s *session.Session, ids []string) {
 			eraseEntry(t, st, s, ids[0])
@@ -115,7 +114,7 @@ func TestCutAfterAKilledRestore(t *testing.T) {
 				path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
 				lines, err := os.ReadFile(path)
 				require.NoError(t, err)
-				require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+				require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 				storetest.Close(t, st)
 
 				f, err := os.Create(path + ".tmp-0123456789abcdef")
@@ -139,8 +138,8 @@ func TestCutAfterAnEraseOfARestored(t *testing.T) {
 	t.Parallel()
 	cutAfter(t, func(dir string, _ func()) {
 		st, s, ids := said(t, dir, session.SyncAlways)
-		require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
-		require.NoError(t, retain.Restore(t.Context(), st, s.Ref()))
+		require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
+		require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Live, -1))
 		eraseEntry(t, st, s, ids[0])
 		storetest.Close(t, st)
 	}, func(dir string) { require.Empty(t, storetest.FilesWith(t, dir)) })
@@ -154,7 +153,7 @@ func TestCutAfterAnArchive(t *testing.T) {
 		var st *session.Store
 		var s *session.Session
 		st, s, ids = said(t, dir, session.SyncNever)
-		require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+		require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 		storetest.Close(t, st)
 	}, func(dir string) { stands(t, dir, ids[0]) })
 }
@@ -164,14 +163,14 @@ func TestCutAfterARestore(t *testing.T) {
 	t.Parallel()
 	dir := storetest.Scratch(t)
 	st, s, ids := said(t, dir, session.SyncNever)
-	require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 	storetest.Close(t, st)
 	left, err := storetest.ReadImage(dir)
 	require.NoError(t, err)
 	cutAfter(t, func(dir string, _ func()) {
 		require.NoError(t, left.Write(dir))
 		st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
-		require.NoError(t, retain.Restore(t.Context(), st, s.Ref()))
+		require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Live, -1))
 		storetest.Close(t, st)
 	}, func(dir string) { stands(t, dir, ids[0]) })
 }
@@ -190,7 +189,7 @@ func TestCutAfterFoldersOfAKilled(t *testing.T) {
 				var s *session.Session
 				st, s, ids = said(t, dir, session.SyncAlways)
 				if left == "agents/main/archive" {
-					require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+					require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 				}
 				storetest.Close(t, st)
 			}, func(dir string) { stands(t, dir, ids[0]) })

@@ -9,7 +9,6 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -145,10 +144,10 @@ var workloads = []storetest.Workload{
 		a, err := w.Begun()
 		var b *session.Session
 		archive := func() error {
-			return w.Step("archive", func(ctx context.Context) error { return retain.Archive(ctx, w.Store, a.Ref()) })
+			return w.Step("archive", func(ctx context.Context) error { return w.Store.SetState(ctx, a.Ref(), session.Archived, -1) })
 		}
 		restore := func() error {
-			return w.Step("restore", func(ctx context.Context) error { return retain.Restore(ctx, w.Store, a.Ref()) })
+			return w.Step("restore", func(ctx context.Context) error { return w.Store.SetState(ctx, a.Ref(), session.Live, -1) })
 		}
 		return storetest.Chain(err,
 			func() error { return w.Add(a, transcript.UserText("first")) },

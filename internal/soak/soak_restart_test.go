@@ -37,7 +37,7 @@ func (b byBytes) Count(system string, tools []transcript.Tool, msgs []transcript
 // failures of the summarizer are also in the transcript.
 func TestSoakRestarts(t *testing.T) {
 	t.Parallel()
-	turns := storetest.Extent(*storetest.Soak, 16, 90, 90)
+	turns := storetest.Extent(*storetest.Soak, 12, 90, 90)
 	both := []string{"adversarial", "lossy"}
 	for _, name := range storetest.Extent(*storetest.Soak, both[:1], both, both) {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,7 @@ package storetest
 import (
 	"strings"
 
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -21,7 +21,7 @@ func (Thousands) Count(system string, _ []transcript.Tool, msgs []transcript.Mes
 		if m.Text() == "odd" {
 			n++
 		}
-		if strings.HasPrefix(m.Text(), rebuild.SummaryHeading) {
+		if strings.HasPrefix(m.Text(), neutral.SummaryHeading) {
 			n -= 900
 		}
 	}

@@ -50,7 +50,7 @@ func (r *referee) body(body []byte, counting bool) {
 	m, ok := members(body)
 	vertex := m["anthropic_version"] != nil // docs.anthropic.com: claude-on-vertex-ai
 	r.contained = isGiven(m["container"])
-	_ = r.want(isJSON(body), "json", -1, -1, "The request body is not valid JSON") &&
+	_ = r.want(ok || isJSON(body), "json", -1, -1, "The request body is not valid JSON") &&
 		r.want(at < 0, "json", -1, -1, "The request body is not valid JSON: %s: line 1 column %d (char %d)", half, at+1, at) &&
 		r.need(ok, "Input should be a valid dictionary") &&
 		field(r, m, "", "model", !vertex, "string", &r.req.Model) &&

@@ -83,7 +83,7 @@ func TestQueryAny(t *testing.T) {
 	require.Equal(t, words.Match{Text: 0, Start: 4, End: 10}, f.First[2])
 }
 
-var spellings = flag.Int("spellings", 3_000, "how many random texts TestQueryLikeNaive compares")
+var spellings = flag.Int("spellings", 1_000, "how many random texts TestQueryLikeNaive compares")
 
 // simple finds what a query of one word finds, character by character.
 func simple(word, text string) bool {

@@ -174,7 +174,7 @@ func TestMangledStream(t *testing.T) {
 			}
 		}
 	}
-	for range 10 {
+	for range amount(5, 10, 10) {
 		each := func(all map[string]string, events func(testing.TB, string, int) []string, newStream func() wire.Stream) {
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				s, list := newStream(), events(t, all[name], 3)

@@ -64,7 +64,7 @@ var nextTools = []transcript.Tool{{Name: "f", InputSchema: json.RawMessage(`{"ty
 // conversation that is read again from its last compaction on shows the same, and
 // a copy of its lines up to some entry continues as it would have.
 func TestNextRequest(t *testing.T) {
-	histories := amount(20, 300, 100_000)
+	histories := amount(12, 300, 100_000)
 	const chunk = 2_000 // a long run reports its progress
 	for home, s := range speakers {
 		t.Run(s.name, func(t *testing.T) {

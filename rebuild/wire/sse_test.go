@@ -92,9 +92,10 @@ func TestReadSSEIncremental(t *testing.T) {
 
 // endless returns a reader of more text than an event may have, 64 MiB.
 func endless(text string) io.Reader {
+	part := strings.Repeat(text, 1<<20/len(text)+1)
 	return io.MultiReader(slices.Collect(func(yield func(io.Reader) bool) {
 		for n := 0; n <= 128<<20; n += 1 << 20 {
-			if !yield(strings.NewReader(strings.Repeat(text, 1<<20/len(text)+1))) {
+			if !yield(strings.NewReader(part)) {
 				return
 			}
 		}

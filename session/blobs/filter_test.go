@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/internal/checksum"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -285,7 +284,7 @@ func TestFolderOfADeletedSession(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	f, hash := blobs.Folder(dir), strings.Repeat("ab", 32)
 	require.NoError(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")))
-	require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 	require.NoError(t, f.Delete(t.Context(), s.Ref(), hash))
 	require.NoError(t, f.Put(t.Context(), s.Ref(), hash, []byte("data")))
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))

@@ -3,55 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
-	"time"
 )
-
-// A SyncPolicy decides when appended lines are put on stable storage. Policies
-// are comparable. The zero value is [SyncAlways].
-//
-// Under SyncAlways an append takes as long as the disk takes to sync, which
-// many goroutines share; under the others it takes a few system calls.
-// docs/BENCHMARKS.md has the measured cost of each.
-type SyncPolicy struct {
-	never    bool
-	interval time.Duration
-}
-
-// The policies without a parameter.
-var (
-	// SyncAlways syncs before an append returns: an acknowledged line survives a
-	// power cut.
-	SyncAlways = SyncPolicy{}
-
-	// SyncNever leaves it to the operating system: an acknowledged line
-	// survives a killed process, not a power cut. [Driver].Flush still syncs.
-	SyncNever = SyncPolicy{never: true}
-)
-
-// SyncInterval syncs at most d after a line was appended, in the background,
-// and when the store is closed: a power cut loses the lines acknowledged in the
-// last d. An append that finds more than 8 MiB waiting syncs them itself. While
-// there is nothing to sync, nothing runs. The next call reports a failed sync.
-// D must be positive, otherwise the policy is [SyncAlways].
-func SyncInterval(d time.Duration) SyncPolicy {
-	return SyncPolicy{interval: max(d, 0)}
-}
-
-// Interval returns the duration that [SyncInterval] was called with, 0 for the
-// other policies.
-func (p SyncPolicy) Interval() time.Duration { return p.interval }
-
-// String returns "always", "never" or "interval" and its length.
-func (p SyncPolicy) String() string {
-	switch {
-	case p.never:
-		return "never"
-	case p.interval > 0:
-		return "interval " + p.interval.String()
-	default:
-		return "always"
-	}
-}
 
 // Errors of a storage that writes files, or that can be opened read-only.
 var (

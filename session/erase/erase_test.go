@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -85,7 +84,7 @@ func TestEraseWord(t *testing.T) {
 			before := storetest.Lines(t, other)
 			old, err := s.Fork(t.Context(), end, &session.CreateOptions{ID: "old"})
 			require.NoError(t, err)
-			require.NoError(t, retain.Archive(t.Context(), st, old.Ref()))
+			require.NoError(t, st.SetState(t.Context(), old.Ref(), session.Archived, -1))
 			require.NotEmpty(t, storetest.FilesWith(t, dir))
 
 			what := erase.Erasure{Match: storetest.HasWord}
@@ -129,7 +128,7 @@ func TestEraseWord(t *testing.T) {
 			require.Len(t, infos, map[string]int{"match": 4, "entries": 4, "session": 3, "owner": 1}[target])
 			for _, info := range infos {
 				if info.State == session.Archived {
-					require.NoError(t, retain.Restore(t.Context(), st, info.Ref))
+					require.NoError(t, st.SetState(t.Context(), info.Ref, session.Live, -1))
 				}
 				require.Equal(t, info.ID == "old", info.State == session.Archived)
 			}
@@ -482,7 +481,7 @@ func TestEraseBlobAgain(t *testing.T) {
 	_, err = erase.Run(t.Context(), st, plan)
 	require.ErrorIs(t, err, failed)
 	kept.Fail = nil
-	require.NoError(t, retain.Archive(t.Context(), st, s.Ref())) // nothing is appended to it any more
+	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1)) // nothing is appended to it any more
 	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	hashes, err := kept.List(t.Context(), s.Ref())

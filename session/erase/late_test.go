@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -98,7 +97,7 @@ func TestEraseResumesForks(t *testing.T) {
 	require.NoError(t, err)
 	fork, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
-	require.NoError(t, retain.Archive(t.Context(), st, fork.Ref()))
+	require.NoError(t, st.SetState(t.Context(), fork.Ref(), session.Archived, -1))
 	broken := errors.New("the disk is broken")
 	b.BeforeRewrite = func(ref session.Ref) error {
 		row, err := b.Get(t.Context(), ref)

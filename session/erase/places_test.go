@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -50,7 +49,7 @@ func TestErasePlaces(t *testing.T) {
 		require.NoError(t, err)
 		want := []string{"user", "clip", "value"}
 		if archived {
-			require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+			require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 			want = append(want, "archive")
 		}
 		plan, receipt := carryOut(t, st, erase.Erasure{Match: storetest.HasWord})

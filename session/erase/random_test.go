@@ -121,7 +121,7 @@ func (w *wood) texts() map[string]map[session.Ref]bool {
 func TestEraseInForks(t *testing.T) {
 	t.Parallel()
 	compactions := 0
-	for seed := range uint64(storetest.Extent(*storetest.Faults, 60, 300, 3000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Faults, 40, 300, 3000)) {
 		w := &wood{T: t, rnd: rand.New(rand.NewPCG(seed, 1)), told: map[string]string{}, own: map[session.Ref][]string{}}
 		w.st = session.OpenDriver(memdriver.New(nil), &session.Options{Summary: rebuild.SummaryForm(0)})
 		w.all = []*session.Session{storetest.Load(t, w.st, storetest.CLI)}

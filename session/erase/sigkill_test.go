@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -54,7 +53,7 @@ func TestEraseSIGKILL(t *testing.T) {
 	require.NoError(t, err)
 	old, err := s.Fork(t.Context(), end, nil)
 	require.NoError(t, err)
-	require.NoError(t, retain.Archive(t.Context(), st, old.Ref()))
+	require.NoError(t, st.SetState(t.Context(), old.Ref(), session.Archived, -1))
 	storetest.Close(t, st)
 	longest, begun, whole := 200*time.Millisecond, 0, 0
 	for range kills {
@@ -89,7 +88,7 @@ func TestEraseSIGKILL(t *testing.T) {
 			require.Empty(t, left)
 		}
 		for _, info := range infos {
-			require.NoError(t, retain.Restore(t.Context(), st, info.Ref))
+			require.NoError(t, st.SetState(t.Context(), info.Ref, session.Live, -1))
 			storetest.CheckSound(t, st, info.Ref)
 		}
 		storetest.Close(t, st)

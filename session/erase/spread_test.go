@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -263,7 +262,7 @@ func TestEraseForkedSinceThePlan(t *testing.T) {
 				require.NoError(t, err)
 				archived, err := s.Fork(t.Context(), ids[1], nil)
 				require.NoError(t, err)
-				require.NoError(t, retain.Archive(t.Context(), st, archived.Ref()))
+				require.NoError(t, st.SetState(t.Context(), archived.Ref(), session.Archived, -1))
 				_, err = erase.Run(t.Context(), st, plan)
 				require.NoError(t, err)
 				require.Empty(t, storetest.FilesWith(t, dir))
@@ -289,7 +288,7 @@ func TestEraseBaseDeleted(t *testing.T) {
 	require.NoError(t, err)
 	packed, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
-	require.NoError(t, retain.Archive(t.Context(), st, packed.Ref()))
+	require.NoError(t, st.SetState(t.Context(), packed.Ref(), session.Archived, -1))
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 
 	_, err = erase.Preview(t.Context(), st, chosen(s, later[0]))
@@ -300,7 +299,7 @@ func TestEraseBaseDeleted(t *testing.T) {
 	require.Equal(t, []session.Ref{packed.Ref()}, plan.Archived)
 	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
-	require.NoError(t, retain.Restore(t.Context(), st, packed.Ref()))
+	require.NoError(t, st.SetState(t.Context(), packed.Ref(), session.Live, -1))
 	require.Empty(t, storetest.FilesWith(t, dir))
 	plan, err = erase.Preview(t.Context(), st, chosen(s, ids[0]))
 	require.NoError(t, err)
@@ -375,7 +374,7 @@ func TestEraseCompactionOnce(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	summed(t, s)
 	for _, e := range storetest.Entries(t, s) {
-		if e.Type() != transcript.TypeCompaction {
+		if e.Type() != "compaction" {
 			continue
 		}
 		erased(t, st, chosen(s, e.ID))

@@ -21,7 +21,6 @@ import (
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -439,18 +438,18 @@ func TestCopyArchived(t *testing.T) {
 	}
 	for _, change := range []func() error{
 		func() error { return nil },
-		func() error { return retain.Archive(t.Context(), from, s.Ref()) },
-		func() error { return retain.Restore(t.Context(), from, s.Ref()) },
-		func() error { return retain.Archive(t.Context(), to, s.Ref()) },
+		func() error { return from.SetState(t.Context(), s.Ref(), session.Archived, -1) },
+		func() error { return from.SetState(t.Context(), s.Ref(), session.Live, -1) },
+		func() error { return to.SetState(t.Context(), s.Ref(), session.Archived, -1) },
 		func() error {
 			say(t, s, "two")
-			return retain.Archive(t.Context(), to, s.Ref())
+			return to.SetState(t.Context(), s.Ref(), session.Archived, -1)
 		},
 		func() error {
 			say(t, s, "three")
-			return retain.Archive(t.Context(), from, s.Ref())
+			return from.SetState(t.Context(), s.Ref(), session.Archived, -1)
 		},
-		func() error { return retain.Restore(t.Context(), to, s.Ref()) },
+		func() error { return to.SetState(t.Context(), s.Ref(), session.Live, -1) },
 	} {
 		require.NoError(t, change())
 		copied(t, from, to)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -190,7 +189,7 @@ func (c *lineCopy) add(ctx context.Context, entries []transcript.Entry) (err err
 		err = c.create(ctx, entries[0])
 		entries = entries[1:]
 	case first && c.archived && !c.blobs.DryRun:
-		err = retain.Restore(ctx, c.to, c.Ref)
+		err = c.to.SetState(ctx, c.Ref, session.Live, -1)
 		c.archived = false
 	case c.size >= chunkBytes:
 		err = c.flush(ctx)
@@ -237,11 +236,11 @@ func (c *lineCopy) put(ctx context.Context, archived bool) error {
 	case archived == c.archived && !c.Created:
 		return nil
 	case archived:
-		return retain.Archive(ctx, c.to, c.Ref)
+		return c.to.SetState(ctx, c.Ref, session.Archived, -1)
 	case c.Created:
 		return nil
 	}
-	return retain.Restore(ctx, c.to, c.Ref)
+	return c.to.SetState(ctx, c.Ref, session.Live, -1)
 }
 
 // A blobCopy copies the blobs of a session.

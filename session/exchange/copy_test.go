@@ -115,7 +115,7 @@ func copied(t testing.TB, from, to *session.Store) exchange.CopyReport {
 // Everything is the same in a copy, in a copy of the copy, and after the source has
 // grown.
 func TestCopy(t *testing.T) {
-	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 2, 4, 40))) {
+	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 1, 4, 40))) {
 		from, middle, end := filled(t, seed, 60), memoryOf(nil), folderOf(t, t.TempDir())
 		for round := range uint64(3) {
 			want := textOf(t, from)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -233,7 +234,7 @@ func (c *conversed) split(all []spoken, m transcript.Message) []spoken {
 		}
 		id := m.Origins[i].Entry
 		b = c.recorded(b, m.Origins[i])
-		if text, ok := b.(transcript.TextBlock); ok && id == "" && text.Text == rebuild.Opening {
+		if text, ok := b.(transcript.TextBlock); ok && id == "" && text.Text == neutral.Opening {
 			continue // the fold has put it there
 		}
 		line := c.lines[id]

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
@@ -66,7 +65,7 @@ func TestImportArchived(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report, 1)
 	ref := report[0].Session
-	require.NoError(t, retain.Archive(t.Context(), st, ref))
+	require.NoError(t, st.SetState(t.Context(), ref, session.Archived, -1))
 	report, err = exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
 	require.NoError(t, err)
 	require.Zero(t, report[0].Appended)
@@ -74,7 +73,7 @@ func TestImportArchived(t *testing.T) {
 	_, err = exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.ErrorIs(t, err, session.ErrArchived)
-	require.NoError(t, retain.Restore(t.Context(), st, ref))
+	require.NoError(t, st.SetState(t.Context(), ref, session.Live, -1))
 	report, err = exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
 	require.NoError(t, err)
 	require.Equal(t, 1, report[0].Appended)

@@ -206,7 +206,7 @@ func TestJSONForms(t *testing.T) {
 		{exchange.Imported{}, `{"source":{"dialect":"","path":"","messages":0},"records":0,"appended":0}`},
 		{exchange.CopyResult{Ref: session.Ref{Agent: "main", ID: "s"}, Lines: 3, Appended: 1}, `{"agent":"main","id":"s","lines":3,"appended":1}`},
 		{session.Event{Kind: session.EventRepair, Tail: session.Tail{Offset: 3, Error: "lost"}}, `{"kind":"repair","session":{"agent":"","id":""},"tail":{"offset":3,"size":0,"error":"lost"}}`},
-		{session.Event{Kind: session.EventCompactionStep, Step: compact.Step{Skipped: errLost}}, `{"kind":"compaction-step","session":{"agent":"","id":""},"step":{"skipped":"lost"}}`},
+		{session.Event{Kind: session.EventCompactionStep, Step: compact.Step{Skipped: errLost.Error()}}, `{"kind":"compaction-step","session":{"agent":"","id":""},"step":{"skipped":"lost"}}`},
 		{
 			transcript.Compaction{Summary: "s", FirstKept: "e1", Said: []transcript.Carried{{Entry: "e0", Text: "hi"}}},
 			`{"summary":"s","firstKeptEntryId":"e1","said":[{"entry":"e0","text":"hi"}]}`,

@@ -231,7 +231,7 @@ func (a *closing) overview(ctx context.Context) (c transcript.Compaction, extrac
 		if a.cut.At > 0 {
 			a.noteFailure(ctx)
 		}
-		a.options.Observe(ctx, compact.Step{Skipped: err})
+		a.options.Observe(ctx, compact.Step{Skipped: err.Error()})
 	}
 	a.failures++
 	a.options.Summarizer = compact.Extractive{Counter: a.options.Counter}

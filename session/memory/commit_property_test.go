@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
@@ -172,7 +173,7 @@ func wordsOf(h rebuild.History) (all []string) {
 			case transcript.ToolResultBlock:
 				text = b.Text()
 			}
-			if strings.HasPrefix(text, rebuild.SummaryHeading) || strings.HasPrefix(text, rebuild.CarriedHeading) {
+			if strings.HasPrefix(text, neutral.SummaryHeading) || strings.HasPrefix(text, neutral.CarriedHeading) {
 				continue
 			}
 			for w := range strings.FieldsSeq(text) {
@@ -233,7 +234,7 @@ func valid(t *testing.T, h rebuild.History) {
 // or in none and live; and a restart agrees.
 func TestCommitProperty(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(storetest.Extent(*storetest.Soak, 25, 400, 10_000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 15, 400, 10_000)) {
 		r := rand.New(rand.NewPCG(seed, 15))
 		drv := memdriver.New(nil)
 		opts := vikingly()

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -130,7 +129,7 @@ func TestCommitArchived(t *testing.T) {
 	storetest.Talk(t, s, 2, 1)
 	want, sum := chaptersOf(t, s), stats(t, s)
 	require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
-	require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 	s, err := st.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
 	require.Equal(t, want, chaptersOf(t, s))
@@ -139,6 +138,6 @@ func TestCommitArchived(t *testing.T) {
 	require.Len(t, live(t, s), 2)
 	_, err = memory.Commit(t.Context(), s, nil)
 	require.ErrorIs(t, err, session.ErrArchived)
-	require.NoError(t, retain.Restore(t.Context(), st, s.Ref()))
+	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Live, -1))
 	require.Equal(t, 2, commit(t, s, nil).Messages)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/internal/storetest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/memory"
@@ -450,7 +450,7 @@ func TestChapterWithoutHidden(t *testing.T) {
 		require.Equal(t, []string{"zeppelin", "a1", "q2", "a2"}, live(t, s))
 		_, err = turn.Hide(t.Context(), s, ids[0])
 		require.NoError(t, err)
-		want := []string{rebuild.Opening, "a1", "q2", "a2"}
+		want := []string{neutral.Opening, "a1", "q2", "a2"}
 		require.Equal(t, want, live(t, s))
 		commit(t, s, nil)
 		require.Equal(t, want, inChapter(t, s, "chapter_001"))

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/quotetest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -20,7 +20,7 @@ func TestForgedMemory(t *testing.T) {
 		}
 		for _, b := range (Context{Memories: hits}).Blocks()[1:] {
 			block, _ := b.(transcript.ContextBlock)
-			require.Len(t, quotetest.Margin(rebuild.ContextText(block).Text), 1, "%q", block)
+			require.Len(t, quotetest.Margin(neutral.ContextText(block).Text), 1, "%q", block)
 			require.Len(t, quotetest.Margin(block.Abstract), 1, "%q", block)
 		}
 	}

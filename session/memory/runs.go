@@ -217,8 +217,11 @@ func historyOf(ctx context.Context, s *session.Session, read reading, from int64
 		}
 		// All lines of a run are live, so a rewind there has changed nothing.
 		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool {
-			_, hides := e.Body.(transcript.Hide) // it may be rewound
-			return hides || e.Type() == transcript.TypeRewind
+			switch e.Body.(type) {
+			case transcript.Hide, transcript.Rewind: // a hide may be rewound
+				return true
+			}
+			return false
 		})
 		for _, e := range b.Entries {
 			ids = append(ids, e.ID)

@@ -73,8 +73,8 @@ func TestArchive(t *testing.T) {
 		}
 		require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("a title")}))
 		before, info := readable(t, s, id), storetest.Info(t, s)
-		require.NoError(t, retain.Archive(ctx, st, s.Ref()))
-		require.NoError(t, retain.Archive(ctx, st, s.Ref()), "again does nothing")
+		require.NoError(t, st.SetState(ctx, s.Ref(), session.Archived, -1))
+		require.NoError(t, st.SetState(ctx, s.Ref(), session.Archived, -1), "again does nothing")
 
 		check := func(s *session.Session) {
 			require.Equal(t, before, readable(t, s, id))
@@ -117,8 +117,8 @@ func TestArchive(t *testing.T) {
 		require.Contains(t, storetest.History(t, fork), "question 29")
 		require.NoError(t, st.Delete(ctx, fork.Ref()))
 
-		require.NoError(t, retain.Restore(ctx, st, s.Ref()))
-		require.NoError(t, retain.Restore(ctx, st, s.Ref()), "again does nothing")
+		require.NoError(t, st.SetState(ctx, s.Ref(), session.Live, -1))
+		require.NoError(t, st.SetState(ctx, s.Ref(), session.Live, -1), "again does nothing")
 		require.Equal(t, before, readable(t, s, id))
 		require.Equal(t, info, storetest.Info(t, s))
 		scope, err := st.Scope("o")
@@ -127,8 +127,8 @@ func TestArchive(t *testing.T) {
 		storetest.Add(t, s, transcript.UserText("and on"))
 
 		missing := session.Ref{Agent: "main", ID: "missing"}
-		require.ErrorIs(t, retain.Archive(ctx, st, missing), fs.ErrNotExist)
-		require.ErrorIs(t, retain.Restore(ctx, st, missing), fs.ErrNotExist)
+		require.ErrorIs(t, st.SetState(ctx, missing, session.Archived, -1), fs.ErrNotExist)
+		require.ErrorIs(t, st.SetState(ctx, missing, session.Live, -1), fs.ErrNotExist)
 	})
 }
 
@@ -143,19 +143,19 @@ func TestArchivedIsNotCurrent(t *testing.T) {
 			storetest.Add(t, s, transcript.UserText("hello"))
 			all = append(all, s)
 		}
-		require.NoError(t, retain.Archive(ctx, st, all[2].Ref()))
+		require.NoError(t, st.SetState(ctx, all[2].Ref(), session.Archived, -1))
 		require.Equal(t, all[1].Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 		require.True(t, storetest.Info(t, all[1]).Current)
-		require.NoError(t, retain.Restore(ctx, st, all[2].Ref()))
+		require.NoError(t, st.SetState(ctx, all[2].Ref(), session.Live, -1))
 		require.Equal(t, all[2].Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 		require.False(t, storetest.Info(t, all[1]).Current)
 		for _, s := range all {
-			require.NoError(t, retain.Archive(ctx, st, s.Ref()))
+			require.NoError(t, st.SetState(ctx, s.Ref(), session.Archived, -1))
 		}
 		next := storetest.Load(t, st, storetest.CLI)
 		for _, s := range all {
 			require.NotEqual(t, s.Ref().ID, next.Ref().ID)
-			require.NoError(t, retain.Restore(ctx, st, s.Ref()))
+			require.NoError(t, st.SetState(ctx, s.Ref(), session.Live, -1))
 		}
 		require.Equal(t, next.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID, "the newest")
 	})
@@ -167,10 +167,10 @@ func TestArchiveDuringTurn(t *testing.T) {
 		s := storetest.Load(t, st, storetest.CLI)
 		tn, err := turn.Begin(t.Context(), s)
 		require.NoError(t, err)
-		require.ErrorIs(t, retain.Archive(t.Context(), st, s.Ref()), session.ErrBusy)
+		require.ErrorIs(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1), session.ErrBusy)
 		storetest.Add(t, s, transcript.UserText("hello"))
 		require.NoError(t, tn.End())
-		require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+		require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 	})
 }
 
@@ -181,8 +181,8 @@ func TestArchiveReplaced(t *testing.T) {
 	for replaced, replace := range map[string]func(t *testing.T, st *session.Store, s *session.Session){
 		"restored": func(t *testing.T, st *session.Store, s *session.Session) {
 			t.Helper()
-			require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
-			require.NoError(t, retain.Restore(t.Context(), st, s.Ref()))
+			require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
+			require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Live, -1))
 		},
 		"erased": func(t *testing.T, st *session.Store, s *session.Session) {
 			t.Helper()
@@ -220,8 +220,8 @@ func TestNoArchiver(t *testing.T) {
 	st := session.OpenDriver(struct{ driver.Driver }{memdriver.New(nil)}, nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
-	require.ErrorIs(t, retain.Archive(t.Context(), st, s.Ref()), errors.ErrUnsupported)
-	require.ErrorIs(t, retain.Restore(t.Context(), st, s.Ref()), errors.ErrUnsupported)
+	require.ErrorIs(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1), errors.ErrUnsupported)
+	require.ErrorIs(t, st.SetState(t.Context(), s.Ref(), session.Live, -1), errors.ErrUnsupported)
 	later := func() time.Time { return time.Now().Add(2 * time.Hour) }
 	p := retain.Policy{Default: time.Hour, Force: true, Now: later}
 	require.ErrorIs(t, retain.Run(t.Context(), st, p, time.Hour, nil), errors.ErrUnsupported)
@@ -249,8 +249,8 @@ func TestFollowArchived(t *testing.T) {
 		said = append(said, f.Message().Text())
 		switch len(said) {
 		case 1, 2:
-			require.NoError(t, retain.Archive(ctx, st, s.Ref()))
-			require.NoError(t, retain.Restore(ctx, st, s.Ref()))
+			require.NoError(t, st.SetState(ctx, s.Ref(), session.Archived, -1))
+			require.NoError(t, st.SetState(ctx, s.Ref(), session.Live, -1))
 			storetest.Add(t, s, transcript.UserText(fmt.Sprint("after restore ", len(said))))
 		case 3:
 			require.Equal(t, []string{"one", "after restore 1", "after restore 2"}, said)
@@ -269,7 +269,7 @@ func TestArchiveUnsynced(t *testing.T) {
 	st, other := storetest.Open(t, dir, &session.Options{Sync: session.SyncInterval(time.Hour)}), storetest.Open(t, dir, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("not synced yet"))
-	require.NoError(t, retain.Archive(t.Context(), other, s.Ref()))
+	require.NoError(t, other.SetState(t.Context(), s.Ref(), session.Archived, -1))
 	require.NoError(t, s.Flush(t.Context()))
 	require.ErrorIs(t, storetest.ErrOf(s.Append(t.Context(), transcript.UserText("no"))), session.ErrArchived)
 	require.Contains(t, storetest.History(t, s), "not synced yet")
@@ -288,7 +288,7 @@ func TestArchiveIndexLost(t *testing.T) {
 		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: fmt.Sprint("title ", i), TTL: 400 * day, Labels: []string{"l"}})
 		require.NoError(t, err)
 		storetest.Add(t, s, transcript.UserText("hello"), storetest.Answer("yes"))
-		require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+		require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 	}
 	any := &session.ListOptions{State: session.AnyState}
 	before, err := st.List(t.Context(), any)

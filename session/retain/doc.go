@@ -1,6 +1,6 @@
 // Package retain archives and deletes old sessions. [Preview] makes a plan by a
-// [Policy], and [Apply] carries it out; [Run] does both at an interval. [Archive] and
-// [Restore] are for single sessions.
+// [Policy], and [Apply] carries it out; [Run] does both at an interval.
+// [session.Store.SetState] archives or restores a single session.
 package retain
 
 // Decisions:

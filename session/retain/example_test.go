@@ -56,7 +56,7 @@ func ExampleApply() {
 		}
 		fmt.Println("found:  ", hit.Excerpt)
 	}
-	fmt.Println("restore:", retain.Restore(ctx, store, session.Ref{Agent: "main", ID: "november-1"}))
+	fmt.Println("restore:", store.SetState(ctx, session.Ref{Agent: "main", ID: "november-1"}, session.Live, -1))
 	// Output:
 	// planned: november-1 ttl 2026-12-01
 	// applied: november-1 done

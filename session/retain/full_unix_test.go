@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -72,7 +71,7 @@ func fullArchive(dir string) error {
 	}
 	err = storetest.WithFileLimit(100<<10, func() error {
 		for range 3 {
-			if err := retain.Archive(storetest.Background, st, s.Ref()); !errors.Is(err, syscall.EFBIG) {
+			if err := st.SetState(storetest.Background, s.Ref(), session.Archived, -1); !errors.Is(err, syscall.EFBIG) {
 				return fmt.Errorf("an archive without room: %w", err)
 			}
 			if err := same(session.Live); err != nil {
@@ -84,12 +83,12 @@ func fullArchive(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(retain.Archive(storetest.Background, st, s.Ref()), same(session.Archived)); err != nil {
+	if err := errors.Join(st.SetState(storetest.Background, s.Ref(), session.Archived, -1), same(session.Archived)); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
 	err = storetest.WithFileLimit(100<<10, func() error {
 		for range 3 {
-			if err := retain.Restore(storetest.Background, st, s.Ref()); !errors.Is(err, syscall.EFBIG) {
+			if err := st.SetState(storetest.Background, s.Ref(), session.Live, -1); !errors.Is(err, syscall.EFBIG) {
 				return fmt.Errorf("a restore without room: %w", err)
 			}
 			if err := same(session.Archived); err != nil {
@@ -101,7 +100,7 @@ func fullArchive(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(retain.Restore(storetest.Background, st, s.Ref()), same(session.Live)); err != nil {
+	if err := errors.Join(st.SetState(storetest.Background, s.Ref(), session.Live, -1), same(session.Live)); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "agents/main/archive", s.Ref().ID+".jsonl.gz")); err == nil {

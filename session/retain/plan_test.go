@@ -508,8 +508,8 @@ func TestScope(t *testing.T) {
 	plan, err := retain.Preview(t.Context(), scope, a.by(retain.Policy{Default: 1, Force: true}))
 	require.NoError(t, err)
 	require.Equal(t, []string{"ada ttl"}, planSays(plan))
-	require.ErrorIs(t, retain.Archive(t.Context(), scope, berts.Ref()), fs.ErrNotExist)
-	require.ErrorIs(t, retain.Restore(t.Context(), scope, berts.Ref()), fs.ErrNotExist)
+	require.ErrorIs(t, scope.SetState(t.Context(), berts.Ref(), session.Archived, -1), fs.ErrNotExist)
+	require.ErrorIs(t, scope.SetState(t.Context(), berts.Ref(), session.Live, -1), fs.ErrNotExist)
 	for _, remove := range []bool{false, true} {
 		info := storetest.Info(t, berts)
 		info.UpdatedAt = time.Time{}

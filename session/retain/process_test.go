@@ -70,7 +70,7 @@ func prunerChild(args []string, stdin io.Reader, stdout io.Writer) error {
 		}
 		for _, info := range archived {
 			if rnd.IntN(3) == 0 {
-				if err := retain.Restore(storetest.Background, st, info.Ref); err != nil {
+				if err := st.SetState(storetest.Background, info.Ref, session.Live, -1); err != nil {
 					return err
 				}
 			}

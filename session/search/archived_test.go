@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -42,7 +41,7 @@ func TestSearchArchived(t *testing.T) {
 		}
 		require.Positive(t, found)
 		for i, s := range all {
-			require.NoError(t, retain.Archive(t.Context(), st, s.Ref()))
+			require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Archived, -1))
 			state := session.AnyState
 			if i == len(all)-1 {
 				state = session.Archived

@@ -315,7 +315,7 @@ func (w *searchWorld) compare(t *testing.T, st *session.Store, n int) {
 
 // searchQueries is how many queries each of four tests makes: 10,000 in all with
 // -soak=long.
-func searchQueries() int { return storetest.Extent(*storetest.Soak, 24, 250, 2_500) }
+func searchQueries() int { return storetest.Extent(*storetest.Soak, 16, 250, 2_500) }
 
 // A search finds the same as a naive one, in every script and every spelling of
 // a line; a torn last line changes nothing.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/internal/words"
@@ -177,7 +178,7 @@ func parseTime(text string, at *time.Time) (err error) {
 
 func header(entry string, at time.Time, role, tool string) string {
 	if tool != "" {
-		role += " " + rebuild.ToolName(tool)
+		role += " " + neutral.ToolName(tool)
 	}
 	return quote.Rest(fmt.Sprintf("entry %s, %s, %s", entry, at.UTC().Format("2006-01-02 15:04"), role))
 }

@@ -148,7 +148,7 @@ func TestSearch(t *testing.T) {
 // In every conversation, a text is in the history iff its hit is neither
 // rewound nor compacted.
 func TestSearchMarks(t *testing.T) {
-	for seed := range uint64(storetest.Extent(*storetest.Soak, 15, 100, 1000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 10, 100, 1000)) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: compact.Options{Keep: compact.Keep{Turns: 2}}})
 		s := storetest.Load(t, st, storetest.CLI)

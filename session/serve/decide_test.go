@@ -16,7 +16,6 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -450,7 +449,7 @@ func TestBadDecisions(t *testing.T) {
 	admin.ask(409, "POST", at+"/calls/"+unheld+"/decision", yes, nil)
 	open := holdCall(t, s, "c4")
 	require.Eventually(t, func() bool { // what a decision has started may hold the turn
-		return retain.Archive(t.Context(), store, s.Ref()) == nil
+		return store.SetState(t.Context(), s.Ref(), session.Archived, -1) == nil
 	}, time.Minute, time.Millisecond)
 	alice.ask(412, "POST", at+"/calls/"+open+"/decision", yes, nil)
 }

@@ -6,7 +6,7 @@
 //
 // The handler has surfaces, which Options.Surfaces lists: the store's own routes, which
 // [Own] returns, and routes of other programs, with their bodies and answers, in the
-// packages zyhive and openviking. [Server.Routes] lists the routes.
+// packages zyhive and openviking.
 //
 // Each request belongs to a [Principal], which Options.Auth finds. Only
 // administrators see more than the sessions of their owner, which

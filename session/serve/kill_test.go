@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,13 +16,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
-var faults = flag.String("faults", "short", "how much is killed: short, gate or long")
+var faults = storetest.Faults
 
 // The process of a server that is killed.
 const (
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	storetest.Main(m)
 }
 
 // slowly is echo with time to be killed in.

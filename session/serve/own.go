@@ -1,14 +1,12 @@
 package serve
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -256,16 +254,16 @@ func (q *Request) described(s *session.Session, err error) (session.Info, error)
 }
 
 func (q *Request) ownArchive(s *session.Session, _ none) (session.Info, error) {
-	return q.changed(s, retain.Archive)
+	return q.changed(s, session.Archived)
 }
 
 func (q *Request) ownRestore(s *session.Session, _ none) (session.Info, error) {
-	return q.changed(s, retain.Restore)
+	return q.changed(s, session.Live)
 }
 
-// changed describes a session after a change by the store.
-func (q *Request) changed(s *session.Session, change func(context.Context, *session.Store, session.Ref) error) (session.Info, error) {
-	return q.described(s, change(q.Context(), q.Store, s.Ref()))
+// changed describes a session after a change of its state.
+func (q *Request) changed(s *session.Session, to session.State) (session.Info, error) {
+	return q.described(s, q.Store.SetState(q.Context(), s.Ref(), to, -1))
 }
 
 type ownPinned struct {

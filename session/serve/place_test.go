@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
@@ -121,12 +120,12 @@ func TestResumeArchived(t *testing.T) {
 	ref := session.Ref{Agent: "main", ID: id}
 	s, err := store.Get(t.Context(), ref)
 	require.NoError(t, err)
-	for _, change := range []func(context.Context, *session.Store, session.Ref) error{retain.Archive, retain.Restore} {
+	for _, to := range []session.State{session.Archived, session.Live} {
 		tn, err := turn.Begin(t.Context(), s) // the answer is there before its turn is over
 		if err == nil {
 			require.NoError(t, tn.End())
 		}
-		require.NoError(t, change(t.Context(), store, ref))
+		require.NoError(t, store.SetState(t.Context(), ref, to, -1))
 		require.NoError(t, sv.Resume(t.Context(), &session.ListOptions{State: session.AnyState}))
 		for i := range all {
 			resp := call(t, "GET", ts.URL+"/api/agents/main/chat/stream?sessionId="+id, nil, "Last-Event-ID", all[i].id)

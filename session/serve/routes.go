@@ -44,9 +44,6 @@ type Route struct {
 	public bool // public, as it contains no data of the store
 }
 
-// Routes returns the routes that are served.
-func (sv *Server) Routes() []Route { return append([]Route(nil), sv.routes...) }
-
 // A Request is a request of a principal, for one goroutine. Its body was read: see
 // [Request.Decode].
 type Request struct {

@@ -139,7 +139,7 @@ func (d *drafting) check() {
 // their turn ended.
 func TestDraftProperty(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Soak, 20, 40, 40))) {
+	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Soak, 12, 40, 40))) {
 		d := &drafting{t: t, r: rand.New(rand.NewPCG(seed, 41)), dir: storetest.Scratch(t), log: []string{fmt.Sprint("seed ", seed)}}
 		d.restart()
 		for range 60 {

@@ -27,7 +27,7 @@ import (
 // fold of all lines gives.
 func TestResumeIsTheWholeFold(t *testing.T) {
 	t.Parallel()
-	seeds := storetest.Extent(*storetest.Faults, 40, 150, 600)
+	seeds := storetest.Extent(*storetest.Faults, 25, 150, 600)
 	skipped := 0
 	for seed := range uint64(seeds) {
 		mem := memdriver.New(nil)
@@ -41,7 +41,7 @@ func TestResumeIsTheWholeFold(t *testing.T) {
 // The same without an index, in transcripts that are worth a search.
 func TestSearchIsTheWholeFold(t *testing.T) {
 	t.Parallel()
-	seeds := storetest.Extent(*storetest.Faults, 6, 40, 160)
+	seeds := storetest.Extent(*storetest.Faults, 4, 40, 160)
 	skipped := 0
 	for seed := range uint64(seeds) {
 		dir := t.TempDir()

@@ -99,18 +99,29 @@ func FuzzScan(f *testing.F) {
 // result in every dialect.
 func FuzzFolder(f *testing.F) {
 	var names []string
+	files := map[string][]byte{}
 	for name, data := range fixtures(f) {
 		name = strings.TrimPrefix(name, "testdata/")
+		files[name] = data
 		f.Add(byte(len(names)), data)
 		f.Add(byte(len(names)), []byte(nil))
 		names = append(names, name)
 	}
+	whole := map[string]bool{} // a program's folder as it is, written as another's
 	f.Fuzz(func(t *testing.T, which byte, data []byte) {
 		name := names[int(which)%len(names)]
 		program, _, _ := strings.Cut(name, "/")
+		d := writable[len(data)%len(writable)]
+		if bytes.Equal(data, files[name]) {
+			as := program + " " + string(d)
+			if whole[as] {
+				return // each of its files is a seed
+			}
+			whole[as] = true
+		}
 		fsys := fstest.MapFS{}
-		for other, data := range fixtures(t) {
-			if other = strings.TrimPrefix(other, "testdata/"); strings.HasPrefix(other, program+"/") {
+		for other, data := range files {
+			if strings.HasPrefix(other, program+"/") {
 				fsys[other] = &fstest.MapFile{Data: data}
 			}
 		}
@@ -124,7 +135,6 @@ func FuzzFolder(f *testing.F) {
 				require.NoError(t, err)
 			}
 		}
-		d := writable[len(data)%len(writable)]
 		out, _ := write(t, d, slices.Values(sessions), func(s dialect.Session) iter.Seq2[transcript.Entry, error] {
 			return func(yield func(transcript.Entry, error) bool) {
 				for e, err := range entriesOf(s) {

@@ -18,7 +18,7 @@ func (v *vikingOutput) end(losses Losses) error {
 	}
 	a, lost := v.archive()
 	if lost > 0 {
-		losses[transcript.TypeCompaction] += lost
+		losses["compaction"] += lost
 	}
 	written := map[string]bool{}
 	for _, made := range a.made {

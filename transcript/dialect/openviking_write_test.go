@@ -229,7 +229,7 @@ func TestOpenVikingCommits(t *testing.T) {
 		{ID: "k3", Body: transcript.Compaction{Summary: "lost", CoversTo: "f"}},
 	}
 	out, lost := write(t, dialect.OpenViking, slices.Values([]dialect.Session{{ID: "s"}}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(entries) })
-	require.Equal(t, 1, lost[transcript.TypeCompaction])
+	require.Equal(t, 1, lost["compaction"])
 	require.Equal(t, 0, lost["commit"])
 	for name, want := range map[string]string{"history/archive_001/": "one three four", "history/archive_003/": "two five", "": "six"} {
 		var said []string

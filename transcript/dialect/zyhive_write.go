@@ -142,7 +142,7 @@ func (z *zyHiveOutput) compaction(e transcript.Entry, c transcript.Compaction) (
 	} else if n, ok := z.places[c.CoversTo]; ok {
 		kept = n + 1
 	}
-	o := flatRecord(transcript.TypeCompaction)
+	o := flatRecord("compaction")
 	o.String("summary", c.Summary)
 	o.String("firstKeptEntryId", fmt.Sprintf("msg-%d", kept))
 	o.Int("tokensBefore", int64(c.TokensBefore))

@@ -143,11 +143,11 @@ func (f *folder) follow(ctx context.Context, ref session.Ref, after string) iter
 }
 
 func (f *folder) Archive(ctx context.Context, ref session.Ref) error {
-	return retain.Archive(ctx, f.Store, ref)
+	return f.SetState(ctx, ref, session.Archived, -1)
 }
 
 func (f *folder) Restore(ctx context.Context, ref session.Ref) error {
-	return retain.Restore(ctx, f.Store, ref)
+	return f.SetState(ctx, ref, session.Live, -1)
 }
 
 func (f *folder) PlanRetention(ctx context.Context, p retain.Policy) (retain.Plan, error) {

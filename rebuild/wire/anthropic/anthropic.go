@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
@@ -101,7 +102,7 @@ func (a Format) request(req transcript.Request, media messages.MediaBudget) (bod
 	limit := cmp.Or(req.MaxOutput, wire.DefaultMaxOutput)
 	r := messages.New(req, format.APIAnthropic, string(a.Params["container"]))
 	r.Media, r.PlainPrompts, r.Optional, r.Prefill = media, a.PlainPrompts, optional, a.Prefill
-	if req.Tools, err = r.Renamed(req.Tools, rebuild.ToolName); err != nil {
+	if req.Tools, err = r.Renamed(req.Tools, neutral.ToolName); err != nil {
 		return nil, nil, err
 	}
 	tools, ownTools := a.Params["tools"]
@@ -120,7 +121,7 @@ func (a Format) request(req transcript.Request, media messages.MediaBudget) (bod
 		},
 	)
 	_, ownSystem := a.Params["system"]
-	ownSystem = ownSystem || rebuild.IsBlank(req.System)
+	ownSystem = ownSystem || neutral.IsBlank(req.System)
 	budget := maxMarks - a.marks(tools)
 	if a.Cache != "" {
 		budget -= messages.Count(!ownSystem)

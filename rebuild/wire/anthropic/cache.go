@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
@@ -20,7 +20,7 @@ func roll(c wire.CacheTTL, rendered []transcript.Message) {
 	for _, i := range messages.MarkedMessages(rendered) {
 		content := rendered[i].Content
 		for j, b := range slices.Backward(content) {
-			if t, isText := b.(transcript.TextBlock); isText && rebuild.IsBlank(t.Text) {
+			if t, isText := b.(transcript.TextBlock); isText && neutral.IsBlank(t.Text) {
 				continue
 			}
 			marked, ok := messages.WithExtra(b, func(e transcript.Extra) transcript.Extra {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
@@ -61,7 +62,7 @@ func (b Format) Path(model string) string {
 // ToolName is how the API is shown a tool of that name, and how answers call
 // it: characters that are not A-Z a-z 0-9 _ - become _, and 64 characters stay.
 // Names that the API takes are not changed.
-func (Format) ToolName(name string) string { return rebuild.ToolName(name) }
+func (Format) ToolName(name string) string { return neutral.ToolName(name) }
 
 // Request renders the body of a call of Converse or ConverseStream. The model
 // is not in it: see [Format.Path].

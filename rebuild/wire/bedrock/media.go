@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/messages"
 	"github.com/convolog/convolog/transcript"
@@ -61,7 +61,7 @@ func (r *renderer) Document(entry string, b transcript.DocumentBlock) []transcri
 		return format.PlainText(r.LeftOut(entry, "document", "more than "+strconv.Itoa(maxDocuments)))
 	case b.Source.Type == "content" && format.IsDocumentContent(b.Source.Extra["content"]):
 		return r.contentBlocks(entry, b)
-	case b.Source.Type == "text" && !rebuild.IsBlank(data):
+	case b.Source.Type == "text" && !neutral.IsBlank(data):
 		b.Source.MediaType, b.Source.Data = "text/plain", format.TextBase64(data)
 	case b.Source.Type == "base64" && (b.Source.MediaType == "application/pdf") != (format.MediaType(data) == "application/pdf"):
 		return format.PlainText(r.LeftOut(entry, "document", "unreadable data"))
@@ -72,7 +72,7 @@ func (r *renderer) Document(entry string, b transcript.DocumentBlock) []transcri
 	if b.Title != "" && name != b.Title {
 		r.Note("bad-name", entry, "document "+b.Title+" became "+name)
 	}
-	if b.Title = name; rebuild.IsBlank(b.Context) {
+	if b.Title = name; neutral.IsBlank(b.Context) {
 		b.Context = ""
 	}
 	return []transcript.Block{b}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/rebuild/wire/internal/messages"
@@ -63,7 +63,7 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 	case transcript.TextBlock:
 		citations := js.Get(r.Ext(o, block.Extra), "citations")
 		block, _ = r.Known(o.Entry, b, false).(transcript.TextBlock)
-		if rebuild.IsBlank(block.Text) {
+		if neutral.IsBlank(block.Text) {
 			r.Note("blank-text", o.Entry, "")
 			return nil
 		}

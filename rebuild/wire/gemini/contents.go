@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
@@ -137,7 +137,7 @@ func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answer
 	}
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		if rebuild.IsBlank(b.Text) && (!native || signatureOf(b.Extra) == "") {
+		if neutral.IsBlank(b.Text) && (!native || signatureOf(b.Extra) == "") {
 			r.Note("blank-text", o.Entry, "")
 			return p, false
 		}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
@@ -56,7 +57,7 @@ func (g Format) Path(model string) string {
 // begin with a letter or _ has one in front, and 64 characters stay. Names that
 // the API takes are not changed.
 func (Format) ToolName(name string) string {
-	name = rebuild.ToolName(name)
+	name = neutral.ToolName(name)
 	if c := name[0]; c == '-' || c >= '0' && c <= '9' {
 		name = "_" + name
 	}

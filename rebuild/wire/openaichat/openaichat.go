@@ -1,14 +1,14 @@
 // Package openaichat renders requests for OpenAI's Chat Completions API and its
 // imitators and reads their answers. Any HTTP client sends the body that Request of a
-// [Format] returns. Response reads a whole answer; NewStream puts a streamed one
-// together from the events of [wire.ReadSSE]. Package [wire] reads refusals and
-// documents the rules common to all APIs.
+// [Format] returns. Response reads a whole answer, NewStream the events of
+// [wire.ReadSSE]. Package [wire] reads refusals and documents the common rules.
 package openaichat
 
 import (
 	"cmp"
 	"encoding/json"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
@@ -116,7 +116,7 @@ func (c Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		Renderer:  openai.Renderer{Talk: format.Talk{Rendering: format.NewRendering(req, format.APIOpenAIChat, ids)}},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
-	if req.Tools, err = r.Renamed(req.Tools, rebuild.ToolName); err != nil {
+	if req.Tools, err = r.Renamed(req.Tools, neutral.ToolName); err != nil {
 		return nil, nil, err
 	}
 	if r.Req.System != "" {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
@@ -76,7 +77,7 @@ func (s Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	}
 	r.Prefill = s.Prefill
 	r.Messages(&r)
-	if req.Tools, err = r.Renamed(req.Tools, rebuild.ToolName); err != nil {
+	if req.Tools, err = r.Renamed(req.Tools, neutral.ToolName); err != nil {
 		return nil, nil, err
 	}
 	return r.Body(

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -109,8 +108,8 @@ func testBlobsOfAStore(t *testing.T, admin *pgxpool.Pool, schema string, pool *p
 	_, err = erase.Run(t.Context(), st, plan)
 	require.NoError(t, err)
 	require.Equal(t, 14, countOf(t, admin, schema, "blobs"), "of both sessions")
-	require.NoError(t, retain.Archive(t.Context(), st, fork.Ref()))
-	require.NoError(t, retain.Restore(t.Context(), st, fork.Ref()))
+	require.NoError(t, st.SetState(t.Context(), fork.Ref(), session.Archived, -1))
+	require.NoError(t, st.SetState(t.Context(), fork.Ref(), session.Live, -1))
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	require.Equal(t, 7, countOf(t, admin, schema, "blobs"))
 	fork, err = st.Get(t.Context(), fork.Ref())

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/session/retain"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
@@ -101,11 +100,11 @@ func live(t *testing.T, st *session.Store) string {
 		}
 	}
 	describe("said")
-	require.NoError(t, retain.Archive(ctx, st, fork.Ref()))
+	require.NoError(t, st.SetState(ctx, fork.Ref(), session.Archived, -1))
 	describe("archived")
 	_, err = fork.Append(ctx, transcript.UserText("too late"))
 	say("%t", errors.Is(err, session.ErrArchived))
-	require.NoError(t, retain.Restore(ctx, st, fork.Ref()))
+	require.NoError(t, st.SetState(ctx, fork.Ref(), session.Live, -1))
 	require.NoError(t, s.MakeCurrent(ctx))
 	describe("restored")
 	plan, err := erase.Preview(ctx, st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: []string{first[0]}}}})

@@ -24,7 +24,7 @@ type Options struct {
 // WithChecksum returns an entry whose line has a checksum, unless NoChecksum is set or the
 // line would become too long.
 func (o *Options) WithChecksum(e transcript.Entry) transcript.Entry {
-	if o.NoChecksum {
+	if o.NoChecksum || len(e.Line()) > transcript.DefaultMaxLine {
 		return e.WithLine(e.Line())
 	}
 	if with := e.WithChecksum(); len(with.Line()) <= transcript.DefaultMaxLine {

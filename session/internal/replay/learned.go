@@ -97,10 +97,10 @@ func (l Learned) Due(t compact.Trigger, size int) bool {
 func (l Learned) estimated(n int) int { return int(float64(n) / l.factor) }
 
 // Fifth is a fifth of the smallest known window, of the trigger, the model or the
-// caller, or else of the limit of the trigger.
+// caller, or else of its threshold.
 func (l Learned) Fifth(t compact.Trigger, asked int) int {
 	t = l.Trigger(t)
-	return cmp.Or(Smallest(t.Window, l.estimated(l.window), l.estimated(asked)), t.Limit()) / 5
+	return cmp.Or(Smallest(t.Window, l.estimated(l.window), l.estimated(asked)), t.Threshold) / 5
 }
 
 // TooSoon reports whether a history of that size has grown by less than least

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -25,7 +26,7 @@ func outline(h rebuild.History) string {
 			default:
 				texts = append(texts, transcript.BlockType(b))
 			case transcript.TextBlock:
-				texts = append(texts, strings.ReplaceAll(b.Text, rebuild.SummaryHeading+"\n", "summary:"))
+				texts = append(texts, strings.ReplaceAll(b.Text, neutral.SummaryHeading+"\n", "summary:"))
 			case transcript.ToolCallBlock:
 				texts = append(texts, "call "+b.ID)
 			case transcript.ToolResultBlock:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
@@ -45,7 +46,7 @@ type Rendering struct {
 
 // NewRendering returns the rendering of a request to an API.
 func NewRendering(req transcript.Request, api string, form IDForm) Rendering {
-	if rebuild.IsBlank(req.System) {
+	if neutral.IsBlank(req.System) {
 		req.System = ""
 	}
 	return Rendering{Req: req, API: api, IDs: idMap{form, map[string]bool{}, map[string]int{}, map[string][]string{}}}
@@ -194,7 +195,7 @@ func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []trans
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.DropExtra(entry, "text", b.Extra)
-		if rebuild.IsBlank(b.Text) && (r.API == APIGemini || r.API == APIBedrock) {
+		if neutral.IsBlank(b.Text) && (r.API == APIGemini || r.API == APIBedrock) {
 			r.Note("blank-text", entry, "")
 			return nil
 		}
@@ -281,7 +282,7 @@ func (r *Rendering) Plain(entry string, b transcript.Block) string {
 	switch b := b.(type) {
 	case transcript.ContextBlock:
 		r.Note("replaced-block", entry, "a context block")
-		return rebuild.ContextText(b).Text
+		return neutral.ContextText(b).Text
 	case transcript.RawBlock:
 		if text := spokenText(b); text != "" {
 			r.Note("replaced-block", entry, transcript.BlockType(b))
@@ -320,13 +321,13 @@ func BlockType(b transcript.Block) string {
 // AboutDocument returns the title and the context of a document as a text.
 func AboutDocument(b transcript.DocumentBlock) string {
 	about := []string{b.Title, b.Context}
-	if !rebuild.IsBlank(b.Title) {
+	if !neutral.IsBlank(b.Title) {
 		about[0] = quote.Rest("[document " + b.Title + "]")
 	}
-	if !rebuild.IsBlank(b.Context) {
+	if !neutral.IsBlank(b.Context) {
 		about[1] = quote.Lines(b.Context)
 	}
-	return strings.Join(slices.DeleteFunc(about, rebuild.IsBlank), "\n")
+	return strings.Join(slices.DeleteFunc(about, neutral.IsBlank), "\n")
 }
 
 // IsSearchResult reports whether obj is a search result that a user or a tool
@@ -338,7 +339,7 @@ func IsSearchResult(obj []byte) bool {
 	}
 	content := js.Elements(js.Get(obj, "content"))
 	return len(content) > 0 && !slices.ContainsFunc(content, func(e json.RawMessage) bool {
-		return js.String(e, "type") != "text" || rebuild.IsBlank(js.String(e, "text"))
+		return js.String(e, "type") != "text" || neutral.IsBlank(js.String(e, "text"))
 	})
 }
 
@@ -375,7 +376,7 @@ func spokenText(b transcript.RawBlock) string {
 		value = jsontext.Trim(value)
 		text, isText := jsontext.String(value)
 		switch {
-		case slices.Contains(unspoken, name), jsontext.IsNull(value), isText && (rebuild.IsBlank(text) || len(text) > 256 && IsBase64(text)):
+		case slices.Contains(unspoken, name), jsontext.IsNull(value), isText && (neutral.IsBlank(text) || len(text) > 256 && IsBase64(text)):
 		case jsontext.IsObject(value):
 			for name, v := range jsontext.Members(value) {
 				add(name, v)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/convolog/convolog/internal/imagesize"
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
 )
@@ -133,12 +133,12 @@ func IsDocumentContent(value []byte) bool {
 		return false
 	}
 	if s, ok := jsontext.String(jsontext.Trim(value)); ok {
-		return !rebuild.IsBlank(s)
+		return !neutral.IsBlank(s)
 	}
 	content := js.Elements(value)
 	return len(content) > 0 && !slices.ContainsFunc(content, func(e json.RawMessage) bool {
 		kind := js.String(e, "type")
-		return kind != "image" && (kind != "text" || rebuild.IsBlank(js.String(e, "text")))
+		return kind != "image" && (kind != "text" || neutral.IsBlank(js.String(e, "text")))
 	})
 }
 

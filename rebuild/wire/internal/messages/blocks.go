@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
@@ -62,7 +62,7 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 				text = r.LeftOut(entry, transcript.BlockType(c), "in an error")
 			}
 		case transcript.RawBlock:
-			name := rebuild.ToolName(js.String(raw.JSON, "tool_name"))
+			name := neutral.ToolName(js.String(raw.JSON, "tool_name"))
 			switch known := transcript.BlockType(c) == "tool_reference" && r.Tools[name]; {
 			case known && !b.IsError:
 				content = append(content, transcript.RawBlock{JSON: js.Object("type", "tool_reference", "tool_name", name).Bytes()})
@@ -97,7 +97,7 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcript.Block {
 	kind := transcript.BlockType(b)
 	text, isText := b.(transcript.TextBlock)
-	markable := !isText || !rebuild.IsBlank(text.Text)
+	markable := !isText || !neutral.IsBlank(text.Text)
 	b, _ = WithExtra(b, func(extra transcript.Extra) (out transcript.Extra) {
 		if len(extra) == 0 {
 			return nil

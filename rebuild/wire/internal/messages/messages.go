@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
@@ -84,7 +85,7 @@ func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 	}
 	if n := len(out) - 1; n >= 0 && len(out[n].Content) > 0 {
 		last := &out[n].Content[len(out[n].Content)-1]
-		if text, ok := (*last).(transcript.TextBlock); ok && r.Prefill && out[n].Role == transcript.RoleAssistant && !rebuild.IsBlank(text.Text) {
+		if text, ok := (*last).(transcript.TextBlock); ok && r.Prefill && out[n].Role == transcript.RoleAssistant && !neutral.IsBlank(text.Text) {
 			text.Text = strings.TrimRightFunc(text.Text, unicode.IsSpace) // the API refuses it there
 			*last = text
 		} else if !isServerTool(*last) {
@@ -152,7 +153,7 @@ func (r *Renderer) AnswerBlock(o transcript.Origin, b transcript.Block, paired b
 		return call
 	case transcript.ContextBlock:
 		r.Note("replaced-block", o.Entry, "a context block in an answer")
-		return rebuild.ContextText(b)
+		return neutral.ContextText(b)
 	case transcript.ToolResultBlock:
 		return r.result(o.Entry, b, r.UserBlocks) // not repaired here
 	case transcript.RawBlock:

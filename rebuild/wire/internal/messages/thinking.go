@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
@@ -78,7 +78,7 @@ func (r *Renderer) fitThinking(i int, content []transcript.Block, origins []tran
 	for j, b := range content {
 		if transcript.IsReasoning(b) {
 			why := r.unfit(i, content, b, origins[j])
-			if j >= end && !rebuild.Imitates(origins[j]) {
+			if j >= end && !neutral.Imitates(origins[j]) {
 				why = cmp.Or(why, "the end of the answer")
 			}
 			if r.API == format.APIBedrock && format.HasCalls(out) {
@@ -104,7 +104,7 @@ func (r *Renderer) unfit(i int, content []transcript.Block, b transcript.Block, 
 	// only if thinking is on, or if it paused the answer itself.
 	wanted := r.thinking != "" && r.thinking != "disabled" || format.HasCalls(content) || isServerTool(content[len(content)-1])
 	switch {
-	case r.API == format.APIAnthropic && r.Native(o) && (rebuild.Imitates(o) || !r.Req.Takes.Has(transcript.Signatures)):
+	case r.API == format.APIAnthropic && r.Native(o) && (neutral.Imitates(o) || !r.Req.Takes.Has(transcript.Signatures)):
 		return "" // as it came, signed or not
 	case !isWhole(b):
 		return "without its text or signature"

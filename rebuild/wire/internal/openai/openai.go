@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/internal/neutral"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
@@ -57,7 +57,7 @@ func SourceURL(s transcript.Source) string {
 func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []transcript.Block) {
 	text := func(texts ...string) {
 		for _, s := range texts {
-			if !rebuild.IsBlank(s) {
+			if !neutral.IsBlank(s) {
 				parts = append(parts, transcript.TextBlock{Text: s})
 			}
 		}
@@ -89,7 +89,7 @@ func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []t
 	name := ""
 	if clean.Type != "base64" {
 		text(b.Title)
-	} else if name = b.Title; rebuild.IsBlank(name) {
+	} else if name = b.Title; neutral.IsBlank(name) {
 		name = "document"
 	}
 	const suffix = ".pdf" // the API goes by it

@@ -28,7 +28,6 @@ import (
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -53,7 +52,7 @@ type Entry struct {
 type Options struct {
 	// Sync decides when entries are put on stable storage. The zero value puts
 	// them there before Append returns.
-	Sync driver.SyncPolicy
+	Sync filelog.SyncPolicy
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

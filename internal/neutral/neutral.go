@@ -1,0 +1,84 @@
+// Package neutral holds the texts and the rules that are the same for every provider.
+// Packages rebuild, rebuild/wire, guard and search call it.
+package neutral
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/quote"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Texts that packages compact and exchange recognise in a history. They belong to format
+// version 1, as those in rebuild/texts.go do, and never change within it.
+const (
+	// Interrupted is the error result of a call whose result was never recorded.
+	Interrupted = "interrupted"
+	// Opening is the user message put before a history that would start with an
+	// assistant message.
+	Opening = "[conversation continues]"
+	// SummaryHeading stands on the line before a summary.
+	SummaryHeading = "[Previous conversation summary]"
+	// CarriedHeading is the first line of the items that a compaction carries.
+	CarriedHeading = "[Carried over from what was summarised, as it was recorded]"
+)
+
+// IsBlank reports whether providers take a text for empty: only white space and
+// the separators U+001C to U+001F.
+func IsBlank(s string) bool {
+	if s != "" && ' ' < s[0] && s[0] < utf8.RuneSelf {
+		return false // as nearly every text
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
+}
+
+// ContextText returns a context reference as models see it. The abstract is quoted.
+func ContextText(b transcript.ContextBlock) transcript.TextBlock {
+	text := quote.Rest("[" + cmp.Or(b.Kind, "context") + " " + b.URI + "]")
+	if !IsBlank(b.Abstract) {
+		text += "\n" + quote.Lines(b.Abstract)
+	}
+	return transcript.TextBlock{Text: text}
+}
+
+// ToolName returns the name of a tool in the characters that every provider takes:
+// others than A-Z a-z 0-9 _ - become _, and 64 characters stay.
+func ToolName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	return cmp.Or(name[:min(len(name), 64)], "tool")
+}
+
+// MediaNote returns the text that a model is shown in place of an image or a
+// document of an entry, with the reason, which may be empty.
+func MediaNote(b transcript.Block, entry, why string) string {
+	var src transcript.Source
+	switch b := b.(type) {
+	case transcript.ImageBlock:
+		src = b.Source
+	case transcript.DocumentBlock:
+		src = b.Source
+	}
+	kind := transcript.BlockType(b)
+	if src.MediaType != "" {
+		kind += " (" + src.MediaType + ")"
+	}
+	if why != "" {
+		why = ", because " + why
+	}
+	return quote.Rest(fmt.Sprintf("[%s of %d bytes left out%s; it is in entry %s]", kind, len(src.Data), why, entry))
+}
+
+// Imitates reports whether another model than Claude made a block in the Messages API.
+// Such models want their reasoning back in all turns, whether it is signed or not.
+func Imitates(o transcript.Origin) bool {
+	return o.API == "anthropic" && o.Model != "" && o.Model[0] != 0 && !strings.Contains(strings.ToLower(o.Model), "claude")
+}

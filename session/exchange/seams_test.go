@@ -1,0 +1,4 @@
+package exchange
+
+// Seams for tests.
+var ImportKey = importKey
