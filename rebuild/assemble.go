@@ -135,7 +135,10 @@ func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
 	for last >= 0 && a.items[last].ofPrompt() {
 		last--
 	}
-	if last < 0 || a.items[last].end() != "" || a.items[last].concludes() && !a.items[last].cut {
+	if last < 0 || a.items[last].concludes() && !a.items[last].cut {
+		return
+	}
+	if before := a.items[last].end(); before == stopped || before == endText(end) {
 		return
 	}
 	it := a.newItem(n, 1)

@@ -158,11 +158,13 @@ func TestEndedTurn(t *testing.T) {
 
 	// A turn that the user stopped is not to be run again.
 	halt := message("i", "interrupt", `"ended":"stopped"`)
-	for _, lines := range [][]string{{u1, halt}, {u1, cut, halt}} {
+	for _, lines := range [][]string{{u1, halt}, {u1, cut, halt}, {u1, ended, halt}, {u1, ended, halt, ended, halt}} {
 		p := foldAll(t, nil, hideLines(t, lines...)).Pending()
 		require.False(t, p.Owed)
 		require.Empty(t, p.User)
 	}
+	stopped := foldAll(t, nil, hideLines(t, u1, ended, halt, ended, halt, u2))
+	require.Equal(t, []string{"user", "Delete old.txt", note, stop, "Stop"}, said(stopped.History()))
 	next := foldAll(t, nil, hideLines(t, u1, halt, u2)).Pending()
 	require.True(t, next.Owed)
 	require.Equal(t, "Stop", next.User)
