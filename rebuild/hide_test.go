@@ -165,6 +165,13 @@ func TestEndedTurn(t *testing.T) {
 	}
 	stopped := foldAll(t, nil, hideLines(t, u1, ended, halt, ended, halt, u2))
 	require.Equal(t, []string{"user", "Delete old.txt", note, stop, "Stop"}, said(stopped.History()))
+
+	// A later system prompt makes no turn of the model's.
+	prompt := message("s", "system", `"text":"P"`)
+	for _, lines := range [][]string{{u1, halt, prompt}, {u1, answer, prompt}, {u1, cut, prompt}} {
+		require.False(t, foldAll(t, nil, hideLines(t, lines...)).Pending().Owed)
+	}
+	require.True(t, foldAll(t, nil, hideLines(t, u1, prompt)).Pending().Owed)
 	next := foldAll(t, nil, hideLines(t, u1, halt, u2)).Pending()
 	require.True(t, next.Owed)
 	require.Equal(t, "Stop", next.User)
