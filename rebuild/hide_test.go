@@ -85,6 +85,8 @@ func TestHide(t *testing.T) {
 	h := add(message("h1", "hide", `"entries":["t1","r1"]`))
 	require.Equal(t, []string{"user", "one", "assistant", "looking", "call c2", "user", "result second", "assistant", "thinking", "done", "user", "two"}, said(h))
 	require.Equal(t, []bool{true, false}, intact(h))
+	require.Equal(t, "anthropic", before.Messages[1].Origins[0].API)
+	require.Empty(t, h.Messages[1].Origins[0].API, "it does not go back as its maker's own")
 	w, _ := f.Where("r1")
 	require.Equal(t, rebuild.Where{Hidden: true}, w)
 	w, _ = f.Where("r2")
