@@ -47,11 +47,11 @@ func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
 	if r.attempt >= maxCalls-1 {
 		return c, false
 	}
-	switch o.Refused {
-	case "reasoning":
+	switch {
+	case o.Refused == "reasoning":
 		c.Unread = r.answered()
 		return c, c.Unread != "" && !r.tried[o.Refused]
-	case "image", "document", "media":
+	case isMedium(o):
 		c.Left = r.unreadable(o)
 		return c, len(c.Left) > 0 && (o.Rule != namesMedia || !r.tried[o.Refused])
 	}
