@@ -163,10 +163,10 @@ func (r *run) count(ctx context.Context) error {
 	return nil
 }
 
-// mediaOf lists the media of a kind in the request, oldest first.
+// mediaOf lists the media of a kind in the request, or of the kind "media" all, oldest first.
 func (r *run) mediaOf(kind string) []medium {
 	return slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
-		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return transcript.BlockType(b) == kind })
+		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return kind == "media" || transcript.BlockType(b) == kind })
 	})
 }
 
