@@ -181,14 +181,14 @@ func TestClassifyInnermostFirst(t *testing.T) {
 		err  error
 		want guard.Overflow
 	}{
-		{"the words of a wrapper", fmt.Errorf("with max_tokens 8192 at most: %w", inner), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "tokens_over_maximum"}},
+		{"the words of a wrapper", fmt.Errorf("with max_tokens 8192 at most: %w", inner), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "over_limit"}},
 		{"the numbers of a wrapper", fmt.Errorf("StatusCode: 400, (2013): %w", errors.New("context window exceeds limit")), guard.Overflow{Kind: guard.Tokens, Rule: "window_exceeded"}},
 		{"an inner refusal", fmt.Errorf(tooLong+": %w", errors.New("rate limit reached")), guard.Overflow{Rule: "rate_limit"}},
-		{"an inner error that says nothing", fmt.Errorf(tooLong+": %w", errors.New("unexpected EOF")), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "tokens_over_maximum"}},
+		{"an inner error that says nothing", fmt.Errorf(tooLong+": %w", errors.New("unexpected EOF")), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "over_limit"}},
 		{"the parts of both", &fieldError{StatusCode: 413, err: errors.New("no")}, guard.Overflow{Kind: guard.Bytes, Rule: "status 413"}},
 		{"a code around a text", &fieldError{Code: "context_length_exceeded", err: errors.New("no")}, guard.Overflow{Kind: guard.Tokens, Rule: "code context_length_exceeded"}},
-		{"branches", fmt.Errorf("max_tokens 8192 exceeds the limit: %w, %w", errors.New("closed"), inner), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "tokens_over_maximum"}},
-		{"branches without a word", fmt.Errorf(tooLong+": %w, %w", errors.New("a"), errors.New("b")), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "tokens_over_maximum"}},
+		{"branches", fmt.Errorf("max_tokens 8192 exceeds the limit: %w, %w", errors.New("closed"), inner), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "over_limit"}},
+		{"branches without a word", fmt.Errorf(tooLong+": %w, %w", errors.New("a"), errors.New("b")), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "over_limit"}},
 		{"the first refusal", errors.Join(errors.New("closed"), errors.New("insufficient balance of credits: quota"), errors.New("rate limit")), guard.Overflow{Rule: "quota"}},
 	}
 	for _, tt := range tests {

@@ -28,16 +28,9 @@ import (
 //
 // After an overflow the remaining stages run, with the sizes of the error, and the model
 // is called again; if the prompt alone fits, the output limit is lowered to the room in
-// the window, if that is enough for an answer. Media and texts that are too many or too
-// large are replaced by the stages that can do that, once.
-//
-// Of the other refused parts ([Part]) one is left out, or sent in another form, and the
-// model is called again. If the next call is answered, or refused for something else,
-// the cure is proven: a [Calibrated] history keeps it for this model and endpoint. If
-// the same refusal comes back, the cure is dropped and Do returns the first error. A
-// failed connection, a rate limit or an error of the server proves nothing. Texts and
-// calls are never left out. Other errors are returned unchanged. A Do calls the model
-// four times at most.
+// the window, if that is enough for an answer. Other refused parts ([Part]) are left out or
+// sent in another form, as docs/REFUSALS.md explains. A failed connection, a rate limit or
+// an error of the server proves nothing about them. A Do calls the model four times at most.
 //
 // An answer is returned at once, even one cut by a full window: the next Do
 // makes room, if the usage shows the size of the window. An empty answer whose

@@ -40,13 +40,8 @@ package guard
 // prompt raises it again. The factor of the estimate is committed when it is off by a
 // tenth: upwards at once, downwards by half, so that entries stay rare.
 //
-// A stage that changed nothing causes no further call. If the error has figures, stages
-// run until the request fits. A request that is too long only by estimate, and cannot
-// shrink, is sent.
-//
-// An answer cut by a full window is returned at once, because nothing may happen
-// between an answer and its append. The next Do makes room. Only an empty answer causes
-// a second call, once.
+// A stage that changed nothing causes no further call. Nothing may happen between an
+// answer and its append, so only an empty answer causes a second call.
 //
 // Media are replaced only after errors about bytes or about media, or above a number in
 // Guard.Takes; the window never causes it.

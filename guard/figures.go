@@ -76,7 +76,7 @@ func readFigures(sort, text string) figures {
 // qualify.
 func (f *figures) compare(text string) {
 	if f.prompt == f.limit {
-		f.prompt = 0 // one number that two patterns have read
+		f.prompt = f.total // one number that two patterns have read
 	}
 	if f.prompt > 0 && f.limit > 0 || f.output > 0 || f.total > 0 {
 		return

@@ -29,7 +29,6 @@ func Media() Stage { return editing("media", []Kind{Bytes, Part}, media) }
 // medium is an image or a document in a history, or all of one tool result.
 type medium struct {
 	message int
-	size    int // bytes
 	blocks  []transcript.Block
 	from    transcript.Origin
 	text    string // of the result
@@ -41,7 +40,7 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 		if over := slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return size(m) <= o.Limit }); o.Limit > 0 && len(over) > 0 {
 			return over
 		}
-		return []medium{slices.MaxFunc(all, func(a, b medium) int { return a.size - b.size })}
+		return []medium{slices.MaxFunc(all, func(a, b medium) int { return a.bytes() - b.bytes() })}
 	}
 	switch {
 	case o.Refused == "text":
@@ -53,7 +52,11 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 		return shortened(h, n, runes, func(int) int { return cmp.Or(o.Limit, usual) })
 	case len(all) == 0:
 	case o.Kind == Bytes:
-		all = oldestMedia(all, o)
+		save := total(all, medium.bytes) / 2
+		if o.Prompt > o.Limit && o.Limit > 0 {
+			save = o.Prompt - o.Limit + o.Limit/10 // so that the next message does not exceed it again
+		}
+		all = first(all, save, medium.bytes)
 	case o.Refused == "count":
 		all = oldest(all, o.Limit)
 	case o.Refused == "side":
@@ -61,7 +64,7 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 			all = fewer(oldest(findMedia(h.Messages), manyImages), all)
 		}
 	default:
-		all = above(func(m medium) int { return m.size * 3 / 4 }) // of base64
+		all = above(func(m medium) int { return m.bytes() * 3 / 4 }) // of base64
 	}
 	for _, m := range all {
 		clips = append(clips, m.clip())
@@ -79,19 +82,35 @@ func oldest(all []medium, limit int) []medium {
 	if limit <= 0 {
 		return all[:(len(all)+1)/2]
 	}
-	total := 0
-	for _, m := range all {
-		total += len(m.blocks)
-	}
 	step := min(10, (limit+1)/2)
-	excess := (total - limit + step - 1) / step * step
+	return first(all, (total(all, medium.count)-limit+step-1)/step*step, medium.count)
+}
+
+// first returns the oldest media that together have an amount.
+func first(all []medium, amount int, of func(medium) int) []medium {
 	for i, m := range all {
-		if excess <= 0 {
+		if amount <= 0 {
 			return all[:i]
 		}
-		excess -= len(m.blocks)
+		amount -= of(m)
 	}
 	return all
+}
+
+func total(all []medium, of func(medium) int) (sum int) {
+	for _, m := range all {
+		sum += of(m)
+	}
+	return sum
+}
+
+func (m medium) count() int { return len(m.blocks) }
+
+func (m medium) bytes() (n int) {
+	for _, b := range m.blocks {
+		n += len(transcript.MarshalBlock(b))
+	}
+	return n
 }
 
 // fewer is the shorter one of two lists, or the other if it is empty.
@@ -145,10 +164,10 @@ func (r *run) count(ctx context.Context) error {
 	return nil
 }
 
-// mediaOf lists the media of a kind in the request, oldest first.
+// mediaOf lists the media of a kind in the request, or of the kind "media" all, oldest first.
 func (r *run) mediaOf(kind string) []medium {
 	return slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
-		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return transcript.BlockType(b) == kind })
+		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return kind == "media" || transcript.BlockType(b) == kind })
 	})
 }
 
@@ -193,9 +212,6 @@ func findMedia(messages []transcript.Message) (all []medium) {
 			if r, ok := msg.Content[j].(transcript.ToolResultBlock); ok {
 				m.text = r.Text()
 			}
-			for _, b := range blocks {
-				m.size += len(transcript.MarshalBlock(b))
-			}
 			all = append(all, m)
 		}
 	}
@@ -223,24 +239,4 @@ func mediaOf(b transcript.Block) (found []transcript.Block) {
 		found = append(found, b)
 	}
 	return found
-}
-
-// oldestMedia takes enough to save the excess and a tenth of the limit, so that
-// the next message does not exceed it again.
-func oldestMedia(all []medium, o Overflow) []medium {
-	save := 0
-	for _, m := range all {
-		save += m.size
-	}
-	save /= 2
-	if o.Prompt > o.Limit && o.Limit > 0 {
-		save = o.Prompt - o.Limit + o.Limit/10
-	}
-	for i, m := range all {
-		if save <= 0 {
-			return all[:i]
-		}
-		save -= m.size
-	}
-	return all
 }

@@ -1,12 +1,8 @@
 package guard
 
 import (
-	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/convolog/convolog/transcript"
 )
 
 // partAt returns the innermost object of a list on a path, if it is a part of a message.
@@ -42,13 +38,6 @@ func partAt(doc any, path string) any {
 		return nil
 	}
 	return part
-}
-
-// isIn reports whether a block has data in common with a part.
-func isIn(part []string, b transcript.Block) bool {
-	var block any
-	_ = json.Unmarshal(transcript.MarshalBlock(b), &block) // an object
-	return slices.ContainsFunc(data(block), func(s string) bool { return slices.Contains(part, s) })
 }
 
 // data lists the strings in a JSON value that are long enough to be in no other block.

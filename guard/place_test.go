@@ -219,8 +219,8 @@ func TestPlacesInWords(t *testing.T) {
 		"sgl-project/sglang#17853": {
 			"openai-chat", "17 validation errors for ChatCompletionRequest\nmessages.%d.ChatCompletionMessageGenericParam.content.list[union[ChatCompletionMessageContentTextPart,ChatCompletionMessageContentAudioPart]].%d.ChatCompletionMessageContentTextPart.type\n  Input should be 'text' [type=literal_error, input_value='input_text', input_type=str]", 400, 0,
 		},
-		"openai/openai-node#1030, in a body": {
-			"openai-responses", `{"error":{"message":"Invalid value.","type":"invalid_request_error","param":"input[%d].content[%d]","code":"invalid_value"}}`, 400, 0,
+		"AIProxyTeam/AIProxySwift#194": {
+			"openai-responses", `{"error":{"message":"Invalid value: 'input_image'. Supported values are: 'input_text'.","type":"invalid_request_error","param":"input[%d].content[%d]","code":"invalid_value"}}`, 400, 0,
 		},
 		"anasfik/openai#152": {
 			"openai-chat", `{"error":{"message":"Expected an object, but got a string instead.","type":"invalid_request_error","param":"messages[%d].content[%d].image_url","code":"invalid_type"}}`, 400, 0,

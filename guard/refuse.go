@@ -47,11 +47,11 @@ func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
 	if r.attempt >= maxCalls-1 {
 		return c, false
 	}
-	switch o.Refused {
-	case "reasoning":
+	switch {
+	case o.Refused == "reasoning":
 		c.Unread = r.answered()
 		return c, c.Unread != "" && !r.tried[o.Refused]
-	case "image", "document", "media":
+	case isMedium(o):
 		c.Left = r.unreadable(o)
 		return c, len(c.Left) > 0 && (o.Rule != namesMedia || !r.tried[o.Refused])
 	}
@@ -80,29 +80,19 @@ func (r *run) answered() string {
 
 // isOwn reports whether a block holds data only for the model that made it.
 func isOwn(b transcript.Block) bool {
-	var extra transcript.Extra
-	switch b := b.(type) {
-	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock, transcript.RawBlock:
-		return true
-	case transcript.TextBlock:
-		extra = b.Extra
-	case transcript.ToolCallBlock:
-		// A call that lacks its signature is refused like one with a bad one.
-		return true
+	if text, ok := b.(transcript.TextBlock); ok {
+		return len(text.Extra["ext"]) > 0
 	}
-	return len(extra["ext"]) > 0
+	return !transcript.IsMedia(b) // a call that lacks its signature is refused like one with a bad one
 }
 
 // unreadable returns the media that may be the cause of a refusal: those at the place
 // that it names, or all in the newest message with any, and their equals. After that, and
 // in the last call, it returns all.
 func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
-	all := findMedia(r.request.Messages)
-	chosen := r.there.media
+	all, chosen := findMedia(r.request.Messages), r.there.media
 	if o.Rule != namesPlace && (len(chosen) == 0 || r.attempt == maxCalls-2) {
-		all = slices.DeleteFunc(all, func(m medium) bool {
-			return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return o.Refused == "media" || transcript.BlockType(b) == o.Refused })
-		})
+		all = r.mediaOf(o.Refused)
 		chosen = slices.Clone(all)
 		if !r.tried[o.Refused] && o.Rule != namesMedia {
 			chosen = slices.DeleteFunc(chosen, func(m medium) bool { return m.message != all[len(all)-1].message })
@@ -137,7 +127,11 @@ func (r *run) placeOf(path string) (found place) {
 	if len(part) == 0 {
 		return place{}
 	}
-	holds := func(b transcript.Block) bool { return isIn(part, b) }
+	holds := func(b transcript.Block) bool { // data in common with the part
+		var block any
+		_ = json.Unmarshal(transcript.MarshalBlock(b), &block) // an object
+		return slices.ContainsFunc(data(block), func(s string) bool { return slices.Contains(part, s) })
+	}
 	for _, m := range findMedia(r.request.Messages) {
 		if slices.ContainsFunc(m.blocks, holds) {
 			found.media = append(found.media, m)

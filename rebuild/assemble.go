@@ -104,15 +104,12 @@ func (a *assembler) add(n *node) {
 	}
 }
 
-// hide leaves a line out. Without a call, the reasoning of its answer is not what the
-// model wrote, so it goes too.
+// hide leaves a line out. Without it, the reasoning of its answer is not what the model
+// wrote, so it goes too.
 func (a *assembler) hide(n *node) {
 	a.edited = max(a.edited, n.hidden)
 	a.report().note("hidden-entry", n.id, "")
 	f, _ := n.body.(transcript.MessageLine)
-	if f.Kind != transcript.TypeToolUse {
-		return
-	}
 	if ans := a.answerOf(&f); ans != nil {
 		ans.bare, ans.since = true, max(ans.since, n.hidden)
 		ans.parts = slices.DeleteFunc(ans.parts, func(p part) bool { return transcript.IsReasoning(p.block) })
@@ -135,7 +132,10 @@ func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
 	for last >= 0 && a.items[last].ofPrompt() {
 		last--
 	}
-	if last < 0 || a.items[last].end() != "" || a.items[last].concludes() && !a.items[last].cut {
+	if last < 0 || a.items[last].concludes() && !a.items[last].cut {
+		return
+	}
+	if before := a.items[last].end(); before == stopped || before == endText(end) {
 		return
 	}
 	it := a.newItem(n, 1)

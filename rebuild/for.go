@@ -81,21 +81,14 @@ func isForeign(o transcript.Origin, endpoint string) bool {
 
 // answersUpTo returns the entries of answers up to the last block of an entry.
 func answersUpTo(messages []transcript.Message, entry string) map[string]bool {
-	var answers []string
-	last := 0
-	for _, m := range messages {
-		for _, o := range m.Origins {
-			if m.Role == transcript.RoleAssistant && o.Entry != "" {
-				answers = append(answers, o.Entry)
-			}
-			if entry != "" && o.Entry == entry {
-				last = len(answers)
+	all, found := map[string]bool{}, false
+	for _, m := range slices.Backward(messages) {
+		for _, o := range slices.Backward(m.Origins) {
+			found = found || entry != "" && o.Entry == entry
+			if found && m.Role == transcript.RoleAssistant && o.Entry != "" {
+				all[o.Entry] = true
 			}
 		}
-	}
-	all := make(map[string]bool, last)
-	for _, a := range answers[:last] {
-		all[a] = true
 	}
 	return all
 }

@@ -85,6 +85,8 @@ func TestHide(t *testing.T) {
 	h := add(message("h1", "hide", `"entries":["t1","r1"]`))
 	require.Equal(t, []string{"user", "one", "assistant", "looking", "call c2", "user", "result second", "assistant", "thinking", "done", "user", "two"}, said(h))
 	require.Equal(t, []bool{true, false}, intact(h))
+	require.Equal(t, "anthropic", before.Messages[1].Origins[0].API)
+	require.Empty(t, h.Messages[1].Origins[0].API, "it does not go back as its maker's own")
 	w, _ := f.Where("r1")
 	require.Equal(t, rebuild.Where{Hidden: true}, w)
 	w, _ = f.Where("r2")
@@ -158,11 +160,20 @@ func TestEndedTurn(t *testing.T) {
 
 	// A turn that the user stopped is not to be run again.
 	halt := message("i", "interrupt", `"ended":"stopped"`)
-	for _, lines := range [][]string{{u1, halt}, {u1, cut, halt}} {
+	for _, lines := range [][]string{{u1, halt}, {u1, cut, halt}, {u1, ended, halt}, {u1, ended, halt, ended, halt}} {
 		p := foldAll(t, nil, hideLines(t, lines...)).Pending()
 		require.False(t, p.Owed)
 		require.Empty(t, p.User)
 	}
+	stopped := foldAll(t, nil, hideLines(t, u1, ended, halt, ended, halt, u2))
+	require.Equal(t, []string{"user", "Delete old.txt", note, stop, "Stop"}, said(stopped.History()))
+
+	// A later system prompt makes no turn of the model's.
+	prompt := message("s", "system", `"text":"P"`)
+	for _, lines := range [][]string{{u1, halt, prompt}, {u1, answer, prompt}, {u1, cut, prompt}} {
+		require.False(t, foldAll(t, nil, hideLines(t, lines...)).Pending().Owed)
+	}
+	require.True(t, foldAll(t, nil, hideLines(t, u1, prompt)).Pending().Owed)
 	next := foldAll(t, nil, hideLines(t, u1, halt, u2)).Pending()
 	require.True(t, next.Owed)
 	require.Equal(t, "Stop", next.User)

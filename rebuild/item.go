@@ -59,7 +59,7 @@ type item struct {
 	after      int                // as of its node
 	cut        bool               // incomplete, aborted or failed
 	flat       bool               // its lines do not record that they belong together
-	bare       bool               // a call of it is hidden, and its reasoning goes with it
+	bare       bool               // a line of it is hidden: without its reasoning it is as of another model
 	closed     bool               // a result came after one of its calls: a flat answer is over
 	api, model string
 	calls      []*call // one for each tool call in parts

@@ -10,8 +10,8 @@ import (
 // application resumes or closes it. The zero value means that all is finished.
 type Pending struct {
 	// Owed is set if it is the model's turn: the history ends with a user
-	// message, apart from the note that a turn has failed. After a stop it is not the
-	// model's turn. The fields below have details.
+	// message, apart from the note that a turn has failed and from system prompts and
+	// tools. After a stop it is not the model's turn. The fields below have details.
 	Owed bool `json:"owed,omitempty"`
 	// User is the text of the user since the last answer or stop.
 	User string `json:"user,omitempty"`
@@ -33,9 +33,9 @@ func (f *Fold) Pending() Pending {
 		return p
 	}
 	items, halted := a.items[a.last().first:], false
-	for len(items) > 0 && items[len(items)-1].end() != "" {
-		halted = halted || items[len(items)-1].end() == stopped
-		items = items[:len(items)-1]
+	for n := len(items) - 1; n >= 0 && (items[n].end() != "" || items[n].ofPrompt()); n-- {
+		halted = halted || items[n].end() == stopped
+		items = items[:n]
 	}
 	p.Owed = !halted && msgs[len(msgs)-1].Role == transcript.RoleUser && (len(items) == 0 || !items[len(items)-1].concludes())
 	spoken := len(items) // the items up to the last answer

@@ -108,7 +108,9 @@ func (r *rendering) item(it *item) {
 			plain = false
 		}
 		from := p.from.origin()
-		from.API, from.Model, from.Answer = it.api, it.model, it.made
+		if from.Answer = it.made; !it.bare { // else services miss the reasoning
+			from.API, from.Model = it.api, it.model
+		}
 		r.put(b, from)
 	}
 	if at == len(r.blocks) {

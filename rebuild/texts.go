@@ -121,11 +121,12 @@ func paths(sb *strings.Builder, heading string, files []transcript.Carried) {
 	in := map[string][]string{}
 	var dirs []string
 	for _, f := range files {
-		dir, name := splitPath(f.Text)
+		at := strings.LastIndexAny(f.Text, `/\`) + 1
+		dir := f.Text[:at]
 		if in[dir] == nil {
 			dirs = append(dirs, dir)
 		}
-		in[dir] = append(in[dir], name)
+		in[dir] = append(in[dir], f.Text[at:])
 	}
 	shared := func(dir string) bool { return dir != "" && len(in[dir]) > 1 }
 	for _, dir := range dirs {
@@ -143,12 +144,6 @@ func paths(sb *strings.Builder, heading string, files []transcript.Carried) {
 			}
 		}
 	}
-}
-
-// splitPath divides a path after its last separator, / or \.
-func splitPath(path string) (dir, name string) {
-	at := strings.LastIndexAny(path, `/\`) + 1
-	return path[:at], path[at:]
 }
 
 // quoted is a JSON string without a line end.

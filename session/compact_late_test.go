@@ -14,6 +14,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -153,6 +154,51 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	require.NotEmpty(t, done.Entry)
 	require.Contains(t, got, "HERE")
 	require.Contains(t, got, "hurry")
+}
+
+// A hide of a kept part changes nothing that a summary replaces, even if the message
+// before it grows.
+func TestHideWhileCompacting(t *testing.T) {
+	parts := []string{"summarised", "first", "answer", "go", "quick", "steer", "second", "done"}
+	for i, part := range parts {
+		for _, keep := range []compact.Keep{{Turns: 2}, {Turns: 1}, {Tokens: 60}} {
+			st := storetest.Open(t, t.TempDir(), nil)
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Talk(t, s, 0, 6)
+			ids, results := map[string]string{}, map[string][]string{}
+			for j, item := range []transcript.Item{
+				transcript.UserText("summarised"), transcript.UserText("first"), storetest.Answer("answer"), transcript.UserText("go"),
+				storetest.Answer("", "quick"), transcript.UserText("steer"), storetest.Answer("", "second"), storetest.Answer("done"),
+			} {
+				added := storetest.Add(t, s, item)
+				if ids[parts[j]] = added[len(added)-1]; parts[j] == "quick" || parts[j] == "second" {
+					results[parts[j]] = storetest.Add(t, s, transcript.ToolResult(parts[j], "of "+parts[j]))
+				}
+				if j == 0 {
+					storetest.Add(t, s, storetest.Answer("summarised too"))
+				}
+			}
+			first := ""
+			done, err := s.Compact(t.Context(), &compact.Options{Keep: keep, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+				_, err := s.Append(t.Context(), transcript.Hide{Entries: append([]string{ids[part]}, results[part]...)})
+				return storetest.WholeSummary, err
+			})})
+			for k, id := range ids {
+				if id == done.Cut.FirstKept {
+					first = k
+				}
+			}
+			t.Log(part, keep, first, err)
+			if kept := slices.Index(parts, first); i < kept {
+				require.ErrorIs(t, err, session.ErrConflict, "%s of %v from %s on", part, keep, first)
+			} else {
+				require.NoError(t, err, "%s of %v from %s on", part, keep, first)
+				require.NotContains(t, storetest.History(t, s), ids[part])
+			}
+			storetest.CompareWithWhole(t, part, s, rebuild.SummaryUser)
+			storetest.Close(t, st)
+		}
+	}
 }
 
 // lateDriver does something before each append.

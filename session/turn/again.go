@@ -25,14 +25,15 @@ func Retry(ctx context.Context, s *session.Session) error {
 		if i < 1 {
 			return nil, errNotCut
 		}
-		items, err := hidesAfter(ctx, s, v, lines[i:])
+		items, err := editsAfter(ctx, s, v, lines[i:])
 		return append([]transcript.Item{transcript.Rewind{To: lines[i-1]}}, items...), err
 	})
 	return err
 }
 
-// hidesAfter returns those hides among the last lines, of which a rewind takes back all.
-func hidesAfter(ctx context.Context, s *session.Session, v *session.View, lines []string) (hides []transcript.Item, err error) {
+// editsAfter returns the hides, system prompts and tools among the last lines, of which
+// a rewind takes back all.
+func editsAfter(ctx context.Context, s *session.Session, v *session.View, lines []string) (edits []transcript.Item, err error) {
 	for rec, err := range s.Scan(ctx, session.ScanOptions{To: v.End(), Backward: true}) {
 		if err != nil {
 			return nil, err
@@ -40,12 +41,15 @@ func hidesAfter(ctx context.Context, s *session.Session, v *session.View, lines 
 		if rec.Entry.ID == lines[0] {
 			break
 		}
-		if h, ok := rec.Entry.Body.(transcript.Hide); ok && slices.Contains(lines, rec.Entry.ID) {
-			hides = append(hides, h)
+		switch b := rec.Entry.Body.(type) {
+		case transcript.Hide, transcript.System, transcript.Tools:
+			if item, ok := b.(transcript.Item); ok && slices.Contains(lines, rec.Entry.ID) {
+				edits = append(edits, item)
+			}
 		}
 	}
-	slices.Reverse(hides)
-	return hides, nil
+	slices.Reverse(edits)
+	return edits, nil
 }
 
 // Continue keeps an answer that was cut and asks the model to go on from there, by a text

@@ -88,6 +88,26 @@ func TestRetryBehindACompaction(t *testing.T) {
 	require.Equal(t, before[:len(before)-1], texts(t, s))
 }
 
+// A system prompt and tools after the cut answer stay in force.
+func TestRetryKeepsPrompts(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q"))
+	storetest.Add(t, s, cut("half"))
+	storetest.Add(t, s, transcript.System{Text: "prompt"}, transcript.Tools{Names: []string{"read"}})
+	require.NoError(t, turn.Retry(t.Context(), s))
+	all := texts(t, s)
+	require.Len(t, all, 1)
+	require.NotContains(t, all[0], "half")
+	require.Contains(t, all[0], "prompt")
+	require.Contains(t, all[0], "read")
+	pending, err := s.Pending(t.Context())
+	require.NoError(t, err)
+	require.True(t, pending.Owed)
+}
+
 // A hide after the cut answer stays in force, a later one that is taken back does not.
 func TestRetryKeepsHides(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,8 @@ func (r *Reader) Keeps(c compact.Cut) bool {
 
 // Replaces reports whether the part of a planned history that a cut replaces is unchanged.
 func (r *Reader) Replaces(c compact.Cut, planned rebuild.History) bool {
-	now := r.Fold.History().Messages
-	return c.At <= len(now) && slices.Equal(places(now[:c.At]), places(planned.Messages[:c.At]))
+	covered, now := places(planned.Messages[:c.At]), places(r.Fold.History().Messages)
+	return len(covered) <= len(now) && slices.Equal(covered, now[:len(covered)])
 }
 
 // Size returns the tokens of the history by the counter of the store, and by the counter
