@@ -188,14 +188,22 @@ func (st *Store) Close() error {
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
 // next call reports it. A reference without an Agent means "main", here and in all
 // methods of the Store.
+//
+// A session in the trash gives an error that matches [fs.ErrNotExist], like a missing one.
+// It also gives the session, for programs that have to read it all the same.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	ref = inMain(ref)
 	row, err := st.get(ctx, ref)
 	if err != nil {
 		return nil, st.wrap("get", ref, err)
 	}
-	return st.handle(row), nil
+	if isTrashed(row) {
+		err = errTrashed
+	}
+	return st.handle(row), st.wrap("get", ref, err)
 }
+
+var errTrashed = fmt.Errorf("the session is in the trash: restore it first: %w", fs.ErrNotExist)
 
 // own returns err, but in a scope [live.ErrNotFound] for a missing session or another
 // owner's.

@@ -104,7 +104,7 @@ var beyondReach = []string{
 // scan yields the records of a session. It may be ranged over several times.
 func scan(ctx context.Context, st *session.Store, ref session.Ref) records {
 	return func(yield func(transcript.Record, error) bool) {
-		s, err := st.Get(ctx, ref)
+		s, err := get(ctx, st, ref)
 		if err != nil {
 			yield(transcript.Record{}, err)
 			return
@@ -113,9 +113,27 @@ func scan(ctx context.Context, st *session.Store, ref session.Ref) records {
 	}
 }
 
-// all returns all sessions.
-func all(ctx context.Context, st *session.Store) ([]session.Info, error) {
-	return st.List(ctx, &session.ListOptions{State: session.AnyState})
+// get returns a session, in the trash or not.
+func get(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
+	s, err := st.Get(ctx, ref)
+	if s != nil {
+		err = nil
+	}
+	return s, err
+}
+
+// all returns all sessions, and the ledgers of package session/retain.
+func all(ctx context.Context, st *session.Store) (rows []session.Info, err error) {
+	for _, o := range []session.ListOptions{
+		{State: session.AnyState}, {State: session.Trashed}, {State: session.AnyState, Key: session.Key{Agent: "_removed"}},
+	} {
+		more, err := st.List(ctx, &o)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -99,12 +99,12 @@ var errForeign = fmt.Errorf("there are no such sessions in the scope: %w", fs.Er
 // all the same.
 func wholeOf(ctx context.Context, st *session.Store, row session.Info) (places []transcript.Place) {
 	place := transcript.Place{Kind: "transcript", Agent: row.Agent, Session: row.ID}
-	if row.State == session.Archived {
+	if row.State == session.Archived || row.State == session.Trashed {
 		place.Kind = "archive"
 	}
 	places = append(places, place)
 	named := map[string]bool{}
-	if s, err := st.Get(ctx, row.Ref); err == nil {
+	if s, err := get(ctx, st, row.Ref); err == nil {
 		names := session.ScanOptions{Backward: true, Keep: func(lines []byte) bool { return bytes.Contains(lines, []byte(`"sha256"`)) }}
 		for rec, err := range s.Scan(ctx, names) {
 			if err == nil {

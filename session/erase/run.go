@@ -19,7 +19,8 @@ import (
 // lost only entries still load, and their histories are as valid as before. They also
 // lose the reasoning after an erased entry, because a provider would refuse it there. A
 // retry under the idempotency key of an erased append is still found as repeated. A
-// fork made during the deletion of its base loses all copied lines.
+// fork made during the deletion of its base loses all copied lines. A session in the
+// trash that holds something of the plan is deleted.
 //
 // Run first stores the plan. After an error it may be called again with the same plan,
 // and the receipt is about that call alone. After a kill, [Resume] finishes the erase in
@@ -140,6 +141,10 @@ func (r *run) erase(ctx context.Context) error {
 		}
 		errs := []error{err}
 		for _, x := range found {
+			if row := l.rows[x.ref]; row.State == session.Trashed {
+				errs = append(errs, r.delete(ctx, row))
+				continue
+			}
 			errs = append(errs, r.entries(ctx, x))
 		}
 		errs = append(errs, r.note(ctx, l, found)) // matches that were appended since
@@ -193,22 +198,28 @@ func (r *run) whole(ctx context.Context, rows map[session.Ref]session.Info) erro
 			continue // another session got the ID since
 		}
 		row.Ref = ref
-		places := wholeOf(ctx, r.st, row)
-		switch err := r.st.Delete(ctx, ref); {
-		case err == nil:
-			r.receipt.Places = append(r.receipt.Places, places...)
-		case !errors.Is(err, fs.ErrNotExist):
-			errs = append(errs, err)
-		}
+		errs = append(errs, r.delete(ctx, row))
 	}
 	return errors.Join(errs...)
+}
+
+// delete deletes a session.
+func (r *run) delete(ctx context.Context, row session.Info) error {
+	places := wholeOf(ctx, r.st, row)
+	err := r.st.Delete(ctx, row.Ref)
+	if err == nil {
+		r.receipt.Places = append(r.receipt.Places, places...)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
 }
 
 // entries erases entries of one session, if it has any. An archived session is archived
 // again.
 func (r *run) entries(ctx context.Context, x *eraser) error {
 	rewrite := func() error {
-		s, err := r.st.Get(ctx, x.ref)
+		s, err := get(ctx, r.st, x.ref)
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,8 @@ type protectedError string
 
 func (e protectedError) Error() string { return "protected: " + string(e) }
 
-// Apply carries out a plan. It checks each session again just before. The session stays
+// Apply carries out a plan, and adds the sessions that it deletes to the ledger, see
+// [Removals]. It checks each session again just before. The session stays
 // if anything was appended since the plan was made, if it is protected now, if a turn is
 // running, or if it is no longer too old because a clock was corrected. The store checks
 // under its locks that nothing was appended, so no acknowledged message is lost.
@@ -106,10 +107,16 @@ func (a *application) apply(ctx context.Context, item Item) error {
 	if p := protection(now, item.Expires, item.Why, a.plan.now()); p != "" && now.End > 0 {
 		return protectedError(p)
 	}
-	if !a.plan.Delete {
+	if !a.plan.Delete && item.Why != whyTrash {
 		return a.st.SetState(ctx, item.Ref, session.Archived, now.End)
 	}
-	if err = a.st.DeleteAt(ctx, item.Ref, now.End); errors.Is(err, fs.ErrNotExist) {
+	remove := func() error { return a.st.DeleteAt(ctx, item.Ref, now.End) }
+	if now.ID == "" { // nothing ends there
+		err = remove()
+	} else {
+		err = account(ctx, a.st, now, item.Why, a.plan.now(), remove)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // by an earlier call, or another program
 	}
 	return err
@@ -119,7 +126,7 @@ func (a *application) apply(ctx context.Context, item Item) error {
 // made, or the session was deleted, it returns the zero Info, whose End fits no log.
 // It reads the index alone.
 func (a *application) look(ctx context.Context, item Item) (session.Info, error) {
-	at := &session.ListOptions{Key: session.Key{Agent: item.Agent}, State: session.AnyState, Since: item.UpdatedAt, Until: item.UpdatedAt.Add(1), Limit: 16}
+	at := &session.ListOptions{Key: session.Key{Agent: item.Agent}, State: item.state(), Since: item.UpdatedAt, Until: item.UpdatedAt.Add(1), Limit: 16}
 	for {
 		infos, err := a.st.List(ctx, at)
 		i := slices.IndexFunc(infos, func(info session.Info) bool { return info.Ref == item.Ref && info.End == item.End })
@@ -131,6 +138,14 @@ func (a *application) look(ctx context.Context, item Item) (session.Info, error)
 		}
 		at.After = infos[len(infos)-1].Cursor
 	}
+}
+
+// state returns the state by which a list finds the session.
+func (item Item) state() session.State {
+	if item.Why == whyTrash {
+		return session.Trashed
+	}
+	return session.AnyState
 }
 
 // note adds the result of an item to the report, and returns the error of a failure.

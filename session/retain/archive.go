@@ -23,8 +23,8 @@ func Archive(ctx context.Context, st *session.Store, ref session.Ref) error {
 	return st.SetState(ctx, ref, session.Archived, -1)
 }
 
-// Restore brings back an archived session, byte for byte as it was before
-// [Archive]. It is the current session of its key again unless a newer one was
+// Restore brings back an archived or trashed session, byte for byte as it was before
+// [Archive]; [Trash] has added a line. It is the current session of its key again unless a newer one was
 // made. Restore leaves other sessions as they are. When the error is nil, the
 // session is on stable storage; after an error or a crash it is either still archived
 // or restored. Another process that has the session open may get

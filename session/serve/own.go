@@ -1,9 +1,9 @@
 package serve
 
 import (
-	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
@@ -31,11 +31,12 @@ var ownRoutes = []Route{
 	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownApply),
 	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan what to erase.", Admin: true}, (*Request).ownPlanErase),
 	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownErase),
+	onStore(Route{Method: "GET", Path: ownStore + "/removed", Summary: "List deleted sessions, with the rule and the usage."}, (*Request).ownRemoved),
 	{Method: "POST", Path: ownStore + "/import", Summary: "Import a transcript of this or another program.", Admin: true, in: lines{}, out: []ownImported{}, Do: (*Request).ownImport},
 
 	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*Request).ownGet),
 	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, lifetime or pin."}, (*Request).ownMeta),
-	onSession(Route{Method: "DELETE", Path: ownSession, Summary: "Delete a session."}, (*Request).ownDelete),
+	onRef(Route{Method: "DELETE", Path: ownSession, Summary: "Delete a session, in the trash or not."}, (*Request).ownDelete),
 	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*Request).ownPage),
 	onSession(Route{Method: "POST", Path: ownSession + "/entries", Summary: "Append a message."}, (*Request).ownAppend),
 	onSession(Route{Method: "POST", Path: ownSession + "/queue", Summary: "Say something to the agent.", Answers: true}, (*Request).ownQueue),
@@ -50,7 +51,8 @@ var ownRoutes = []Route{
 	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take the history back."}, (*Request).ownRewind),
 	onSession(Route{Method: "POST", Path: ownSession + "/hide", Summary: "Leave messages out of the history, or show them again."}, (*Request).ownHide),
 	onSession(Route{Method: "POST", Path: ownSession + "/archive", Summary: "Compress a session."}, (*Request).ownArchive),
-	onSession(Route{Method: "POST", Path: ownSession + "/restore", Summary: "Bring back an archived session."}, (*Request).ownRestore),
+	onRef(Route{Method: "POST", Path: ownSession + "/trash", Summary: "Put a session into the trash."}, (*Request).ownTrash),
+	onRef(Route{Method: "POST", Path: ownSession + "/restore", Summary: "Bring back an archived or trashed session."}, (*Request).ownRestore),
 	onSession(Route{Method: "GET", Path: ownSession + "/pending", Summary: "Read what is unfinished: calls, a missing answer, the queue."}, (*Request).ownPending),
 	onSession(Route{Method: "POST", Path: ownSession + "/calls/{entry}/decision", Summary: "Decide on a call and continue the answer."}, (*Request).ownDecide),
 	onSession(Route{Method: "POST", Path: ownSession + "/interrupt", Summary: "Ask for an end of the turn."}, (*Request).ownInterrupt),
@@ -103,6 +105,17 @@ func onSession[In, Out any](r Route, f func(*Request, *session.Session, In) (Out
 	})
 }
 
+// onRef completes a route below a session, which may be in the trash.
+func onRef[Out any](r Route, f func(*Request, session.Ref) (Out, error)) Route {
+	return onStore(r, func(q *Request, _ none) (out Out, err error) {
+		agent, err := q.agent(q.PathValue("agent"))
+		if err != nil {
+			return out, err
+		}
+		return f(q, session.Ref{Agent: agent, ID: q.PathValue("id")})
+	})
+}
+
 type ownSessions struct {
 	Sessions []session.Info `json:"sessions"`
 	Next     string         `json:"next,omitempty"` // the parameter after of the next page
@@ -130,9 +143,21 @@ func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	opts.After, opts.Limit = "", 0
 	infos, err := q.Sessions(&opts)
 	sum := session.Usage{}
-	for _, i := range infos {
-		for model, more := range i.Usage {
+	add := func(u session.Usage) {
+		for model, more := range u {
 			sum[model] = sum[model].Plus(more)
+		}
+	}
+	for _, i := range infos {
+		add(i.Usage)
+	}
+	if all := (session.ListOptions{Key: session.Key{Agent: opts.Agent}, Owner: opts.Owner, State: session.AnyState}); err == nil && opts == all {
+		var removed []retain.Removal
+		removed, err = q.ownRemoved(none{})
+		for _, r := range removed {
+			if (opts.Agent == "" || opts.Agent == r.Agent) && (opts.Owner == "" || opts.Owner == r.Owner) {
+				add(r.Usage)
+			}
 		}
 	}
 	return sum, err
@@ -166,8 +191,28 @@ func (q *Request) ownMeta(s *session.Session, m ownMeta) (session.Info, error) {
 	return q.described(s, err)
 }
 
-func (q *Request) ownDelete(s *session.Session, _ none) (n none, err error) {
-	return n, q.Store.Delete(q.Context(), s.Ref())
+func (q *Request) ownDelete(ref session.Ref) (n none, err error) {
+	return n, retain.Delete(q.Context(), q.Store, ref)
+}
+
+func (q *Request) ownTrash(ref session.Ref) (n none, err error) {
+	return n, retain.Trash(q.Context(), q.Store, ref)
+}
+
+func (q *Request) ownRestore(ref session.Ref) (i session.Info, err error) {
+	if err := retain.Restore(q.Context(), q.Store, ref); err != nil {
+		return i, err
+	}
+	s, err := q.Store.Get(q.Context(), ref)
+	if err != nil {
+		return i, err
+	}
+	return s.Info(q.Context())
+}
+
+func (q *Request) ownRemoved(none) ([]retain.Removal, error) {
+	all, err := retain.Removals(q.Context(), q.Store)
+	return slices.DeleteFunc(all, func(r retain.Removal) bool { return !q.Principal.May(r.Agent) }), err
 }
 
 type ownEntries struct {
@@ -256,16 +301,7 @@ func (q *Request) described(s *session.Session, err error) (session.Info, error)
 }
 
 func (q *Request) ownArchive(s *session.Session, _ none) (session.Info, error) {
-	return q.changed(s, retain.Archive)
-}
-
-func (q *Request) ownRestore(s *session.Session, _ none) (session.Info, error) {
-	return q.changed(s, retain.Restore)
-}
-
-// changed describes a session after a change by the store.
-func (q *Request) changed(s *session.Session, change func(context.Context, *session.Store, session.Ref) error) (session.Info, error) {
-	return q.described(s, change(q.Context(), q.Store, s.Ref()))
+	return q.described(s, retain.Archive(q.Context(), q.Store, s.Ref()))
 }
 
 type ownPinned struct {

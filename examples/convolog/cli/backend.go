@@ -22,7 +22,9 @@ type backend interface {
 	Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error]
 	Archive(ctx context.Context, ref session.Ref) error
 	Restore(ctx context.Context, ref session.Ref) error
+	Trash(ctx context.Context, ref session.Ref) error
 	Delete(ctx context.Context, refs ...session.Ref) error
+	Removals(ctx context.Context) ([]retain.Removal, error)
 	PlanRetention(ctx context.Context, r retain.Policy) (retain.Plan, error)
 	Apply(ctx context.Context, plan retain.Plan) (retain.Report, error)
 	PlanErase(ctx context.Context, what erase.Erasure) (erase.Plan, error)

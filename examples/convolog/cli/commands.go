@@ -43,7 +43,7 @@ func commands() []command {
 		{"session new", "[KEY]", newFlags + " mask", makes, "Make a session and print its ID. Without a key it has one of its own.", newSession},
 		{"session list", "", listFlags + " limit", looks, "List sessions, the one with the newest message first.", listSessions},
 		{"session get", "SESSION", "", looks, "Describe a session: its row, its numbers, pending work.", getSession},
-		{"session delete", "SESSION", "", changes, "Delete a session for good.", deleteSession},
+		{"session delete", "SESSION", "now yes", changes, "Put a session into the trash, or delete it now, for good.", deleteSession},
 		{"session add-message", "SESSION", "role content", changes, "Append a message.", addMessage},
 		{"session commit", "SESSION", "", changes, "Close a chapter of messages, to make memories of.", commit},
 
@@ -55,11 +55,12 @@ func commands() []command {
 		{"hide", "SESSION ENTRY...", "", changes, "Leave messages out of the history, with the calls and results that go with them.", hide},
 		{"unhide", "SESSION ENTRY...", "", changes, "Show hidden messages again.", hide},
 		{"stats", "[SESSION]", listFlags, looks, "Count turns, tokens, compactions; without a session, all sessions.", stats},
-		{"usage", "[SESSION]", listFlags, looks, "Sum up what the answers have cost, by model.", usage},
+		{"usage", "[SESSION]", listFlags, looks, "Sum up what the answers have cost, by model; without a session, deleted ones too.", usage},
+		{"removed", "", "agent owner", looks, "List deleted sessions: when, by which rule, how large.", removed},
 
-		{"prune", "", "older-than ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, old and surplus sessions. Look at the plan with -n first.", prune},
+		{"prune", "", "older-than trash-for ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, old and surplus sessions, and empty the trash. Look at the plan with -n first.", prune},
 		{"archive", "SESSION", "", changes, "Compress a session. It is still read and found.", archiveSession},
-		{"restore", "SESSION", "", changes, "Bring an archived session back.", restoreSession},
+		{"restore", "SESSION", "", changes, "Bring a session back from the archive or the trash.", restoreSession},
 		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", eraseData},
 		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain damage in the store, or in transcripts of any program, and change nothing.", doctor},
 		{"import", "FILE|FOLDER...", "mask", makes, "Bring sessions of this or another program into the store; repeat it for new entries.", importSessions},
@@ -89,7 +90,7 @@ Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
   show, follow, search     read a conversation, watch it grow, find texts
   title, fork              name a session, branch off
   hide, unhide             take messages out of the history, and bring them back
-  stats, usage             numbers and costs
+  stats, usage, removed    numbers, costs, deleted sessions
   prune, archive, restore  put away what is old, and bring it back
   erase                    remove a person, a session or entries everywhere
   doctor                   explain damage, repair what is safe

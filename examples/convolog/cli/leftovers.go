@@ -64,7 +64,7 @@ func (f *folder) file(i session.Info) string {
 		return ""
 	}
 	agent, id := filedriver.EncodeName(i.Agent), filedriver.EncodeName(i.ID)+".jsonl"
-	if i.State == session.Archived {
+	if i.State == session.Archived || i.State == session.Trashed {
 		return filepath.Join(f.dir, "agents", agent, "archive", id+".gz")
 	}
 	return filepath.Join(f.dir, "agents", agent, "sessions", id)
@@ -132,18 +132,20 @@ func sessionOf(name string) string {
 // dropListed removes the findings that the store does not list a file, where it does,
 // the file has vanished, or a deletion that was cut short explains it.
 func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, error) {
-	infos, err := f.List(ctx, &session.ListOptions{State: session.AnyState})
-	if err != nil {
-		return nil, err
-	}
-	settings, err := f.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_settings"}, State: session.AnyState})
-	if err != nil {
-		return nil, err
-	}
-	infos = append(infos, settings...)
 	known := map[string]bool{}
-	for _, i := range infos {
-		known[sessionOf(f.file(i))] = true
+	for _, o := range []session.ListOptions{
+		{State: session.AnyState},
+		{State: session.Trashed},
+		{State: session.AnyState, Key: session.Key{Agent: "_settings"}},
+		{State: session.AnyState, Key: session.Key{Agent: "_removed"}},
+	} {
+		infos, err := f.List(ctx, &o)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range infos {
+			known[sessionOf(f.file(i))] = true
+		}
 	}
 	for _, one := range found {
 		if one.Kind == halfErased.Kind {

@@ -229,6 +229,14 @@ func (r *remote) Restore(ctx context.Context, ref session.Ref) error {
 	return r.do(ctx, http.MethodPost, at(ref, "/restore"))
 }
 
+func (r *remote) Trash(ctx context.Context, ref session.Ref) error {
+	return r.do(ctx, http.MethodPost, at(ref, "/trash"))
+}
+
+func (r *remote) Removals(ctx context.Context) ([]retain.Removal, error) {
+	return ask[[]retain.Removal](ctx, r, http.MethodGet, "/removed", nil)
+}
+
 func (r *remote) Delete(ctx context.Context, refs ...session.Ref) (err error) {
 	for _, ref := range refs {
 		err = errors.Join(err, r.do(ctx, http.MethodDelete, at(ref, "")))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/internal/said"
@@ -130,7 +131,7 @@ func (sf *surface) get(q *serve.Request, s *session.Session) error {
 }
 
 func remove(q *serve.Request, s *session.Session) error {
-	if err := q.Store.Delete(q.Context(), s.Ref()); err != nil {
+	if err := retain.Delete(q.Context(), q.Store, s.Ref()); err != nil {
 		return err
 	}
 	return answer(q, map[string]string{"session_id": s.Ref().ID})

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/internal/said"
 	"github.com/convolog/convolog/transcript"
@@ -350,7 +351,7 @@ func setTitle(q *serve.Request, s *session.Session) error {
 }
 
 func remove(q *serve.Request, s *session.Session) error {
-	if err := q.Store.Delete(q.Context(), s.Ref()); err != nil {
+	if err := retain.Delete(q.Context(), q.Store, s.Ref()); err != nil {
 		return err
 	}
 	q.JSON(http.StatusOK, map[string]any{"ok": true})
