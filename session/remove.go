@@ -151,18 +151,3 @@ func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error
 	}
 	return st.done(ctx, op, ref, err)
 }
-
-// sweepDeleted has the filters remove what they keep of sessions that do not exist.
-func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
-	all := filters(st.opts.Filters)
-	if !all.sweeps() {
-		return nil
-	}
-	none := func(func(transcript.Entry, error) bool) {}
-	for _, ref := range refs {
-		if _, getErr := st.drv.Get(ctx, ref); errors.Is(getErr, fs.ErrNotExist) {
-			err = errors.Join(err, all.sweep(ctx, ref, none))
-		}
-	}
-	return err
-}

@@ -31,8 +31,11 @@ var ErrDiverged = errors.New("the source and the session made from it have gone 
 
 // ImportOptions of [Import]. Nil and zero fields are the defaults.
 type ImportOptions struct {
-	// Key returns the key that a session of the source belongs to; nil means
-	// [ImportKey].
+	// Key returns the key that a session of the source belongs to. If it is nil, a key that
+	// [session.ParseKey] reads stays the same. Any other is kept whole, as the Peer of the
+	// channel "foreign", with the agent that it names if it begins with agent:<agent>:, else
+	// with the agent of the session, or "main". Different keys stay different. Sessions of
+	// programs without keys get agent:<dialect>:<session ID>.
 	Key func(dialect.Session) (session.Key, error)
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
@@ -82,16 +85,11 @@ func (i Imported) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// foreignChannel is the channel of keys that [ImportKey] keeps whole.
+// foreignChannel is the channel of keys that importKey keeps whole.
 const foreignChannel = "foreign"
 
-// ImportKey returns the key of a session of another program. A key of the form that
-// [session.ParseKey] reads becomes the same Key. Any other is kept whole, as the Peer of
-// the channel "foreign", with the agent that it names if it begins with agent:<agent>:,
-// else with the agent of the session, or "main". Different keys stay different. Sessions
-// of programs without keys get agent:<dialect>:<session ID>, with the agent "main" if
-// they name none. The error matches [session.ErrKey].
-func ImportKey(s dialect.Session) (session.Key, error) {
+// importKey is the default of [ImportOptions].Key. The error matches [session.ErrKey].
+func importKey(s dialect.Session) (session.Key, error) {
 	if s.Key == "" {
 		return checked(session.Key{Agent: cmp.Or(s.Agent, "main"), Channel: string(s.Dialect), Peer: cmp.Or(s.ID, s.Path)})
 	}
@@ -150,7 +148,7 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 		o = *opts
 	}
 	if o.Key == nil {
-		o.Key = ImportKey
+		o.Key = importKey
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -65,5 +65,5 @@ func TestAdd(t *testing.T) {
 		require.ErrorContains(t, err, "nothing was written")
 	}
 	_, err = m.Add(t.Context(), Scope{Agent: "main"}, events, "x", "x")
-	require.ErrorIs(t, err, ErrOwner)
+	require.ErrorIs(t, err, errNoOwner)
 }

@@ -249,11 +249,11 @@ func TestNobody(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "memory")
 	m := openStore(t, dir, &Options{Extractor: finds(candidate(profile, "", "x", ""))})
 	_, err = m.Extract(t.Context(), s, done.Chapter)
-	require.ErrorIs(t, err, ErrOwner)
+	require.ErrorIs(t, err, errNoOwner)
 	for _, err := range m.List(t.Context(), Scope{Agent: "main"}) {
-		require.ErrorIs(t, err, ErrOwner)
+		require.ErrorIs(t, err, errNoOwner)
 	}
-	require.ErrorIs(t, m.Delete(t.Context(), Scope{}, "x"), ErrOwner)
+	require.ErrorIs(t, m.Delete(t.Context(), Scope{}, "x"), errNoOwner)
 	pending, err := m.Pending(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, []string{done.Chapter}, pending)

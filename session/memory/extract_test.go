@@ -385,7 +385,7 @@ func TestFailures(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	nobody := newTalk("")
 	_, err = openStore(t, t.TempDir(), &Options{Extractor: finds()}).extract(t.Context(), nobody, nobody.commit("hi"))
-	require.ErrorIs(t, err, ErrOwner)
+	require.ErrorIs(t, err, errNoOwner)
 }
 
 // Nothing to remember is a result, with a reason.

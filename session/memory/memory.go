@@ -16,20 +16,20 @@ import (
 // A Scope owns memories. Memories about a person (profile, preferences, entities,
 // events) belong to Owner, whatever the agent; memories of the agent (cases,
 // patterns) belong to both, unless [Options.Shared] gives them to the agent alone.
-// A Scope without an Owner has no memories and is refused with [ErrOwner].
+// A Scope without an Owner has no memories and is refused with an error.
 type Scope struct {
 	Agent string `json:"agent"`
 	Owner string `json:"owner"`
 }
 
-// ErrOwner reports a scope or a chapter without an owner. Give a session its
+// errNoOwner reports a scope or a chapter without an owner. Give a session its
 // owner before it is committed.
-var ErrOwner = errors.New("memories need an owner")
+var errNoOwner = errors.New("memories need an owner")
 
 // check refuses a scope without an owner.
 func (s Scope) check() error {
 	if s.Owner == "" {
-		return ErrOwner
+		return errNoOwner
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (o SearchOptions) check() error {
 	case o.Limit < 0 || o.Tokens < 0:
 		return fmt.Errorf("%w: the limit is %d and the tokens are %d", search.ErrQuery, o.Limit, o.Tokens)
 	case o.Scope.Owner == "" && len(o.Sessions) == 0:
-		return fmt.Errorf("give a Scope with an Owner, or Sessions: %w", ErrOwner)
+		return fmt.Errorf("give a Scope with an Owner, or Sessions: %w", errNoOwner)
 	}
 	return nil
 }

@@ -275,7 +275,7 @@ func TestSearchSession(t *testing.T) {
 	require.False(t, slices.ContainsFunc(alone, func(h Hit) bool { return h.Memory != nil }))
 	for query, opts := range map[string]*SearchOptions{"tea": nil, " ? ": {Scope: ana}, "milk": {Scope: ana, Limit: -1}} {
 		hits, err := m.Search(t.Context(), query, opts)
-		if err == nil || hits != nil || !errors.Is(err, search.ErrQuery) && !errors.Is(err, ErrOwner) {
+		if err == nil || hits != nil || !errors.Is(err, search.ErrQuery) && !errors.Is(err, errNoOwner) {
 			t.Errorf("%q: %v, %v", query, hits, err)
 		}
 	}

@@ -59,7 +59,7 @@ func (m *Store) Extract(ctx context.Context, s *session.Session, chapter string)
 // Pending returns the names of the chapters of a session that are still to be learned,
 // the oldest first: those that were never extracted, or not to the end, and those that
 // an erase has opened again. The chapters of a session without an owner stay pending, and
-// Extract refuses them with [ErrOwner].
+// Extract refuses them with an error.
 func (m *Store) Pending(ctx context.Context, s *session.Session) ([]string, error) {
 	return m.pending(ctx, stored{s})
 }

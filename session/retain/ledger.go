@@ -21,8 +21,8 @@ type Removal struct {
 	session.Ref
 	Owner     string        `json:"owner,omitempty"`
 	CreatedAt time.Time     `json:"createdAt,omitzero"`
-	At        time.Time     `json:"at"`              // of the deletion
-	Rule      string        `json:"rule"`            // ttl, count or bytes of a plan, trash, or hand
+	At        time.Time     `json:"at"`             // of the deletion
+	Rule      string        `json:"rule"`           // ttl, count or bytes of a plan, trash, or hand
 	Size      int64         `json:"size,omitempty"` // of the transcript
 	Usage     session.Usage `json:"usage,omitempty"`
 }

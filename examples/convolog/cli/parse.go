@@ -106,7 +106,7 @@ var flagDefs = []flagDef{
 	{"delete", "", "delete instead of archiving, archived ones too", func(o *options) any { return &o.retention.Delete }},
 	{"force", "", "even if it is most of the sessions; trust the clock", func(o *options) any { return &o.retention.Force }},
 	{"n", "", "change nothing, only show the plan", func(o *options) any { return &o.dryRun }},
-	{"now", "", "delete for good; on a terminal it asks, unless --yes is set", func(o *options) any { return &o.now }},
+	{"now", "", "delete for good; asks on a terminal, without --yes", func(o *options) any { return &o.now }},
 	{"yes", "", "do it; without it, only show the plan", func(o *options) any { return &o.yes }},
 	{"repair", "", "make the safe repairs", func(o *options) any { return &o.repair }},
 

@@ -1,0 +1,4 @@
+package exchange
+
+// ImportKey is the default of [ImportOptions].Key.
+var ImportKey = importKey
