@@ -108,6 +108,9 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 		return st.drv.Delete(ctx, driver.Anywhere, refs...)
 	})
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
+	for _, ref := range refs {
+		st.Audit(ctx, Action{Name: "delete", Session: ref, Err: err})
+	}
 	if len(refs) != 1 {
 		return st.done(ctx, "delete", Ref{}, err)
 	}
@@ -149,5 +152,6 @@ func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error
 	case errors.Is(err, ErrBusy):
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
+	st.Audit(ctx, Action{Name: op, Session: ref, Err: err})
 	return st.done(ctx, op, ref, err)
 }

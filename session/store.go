@@ -67,6 +67,10 @@ type Options struct {
 	// It runs in the goroutine of that call, of another one or of a background
 	// sync, and no lock is held. Nil is silent.
 	Observe func(ctx context.Context, e Event)
+	// Audit receives an [Action] for each whole session that is removed, put away, handed
+	// out or brought in, and for each that is given to an owner, done or failed. It runs
+	// like Observe. Nil is silent.
+	Audit func(ctx context.Context, a Action)
 	// Logger receives warnings for a person; nil is silent.
 	Logger *slog.Logger
 }
@@ -120,6 +124,9 @@ type Session struct {
 
 // Ref returns the name of the session.
 func (s *Session) Ref() Ref { return s.ref }
+
+// Store returns the store that the session was got from.
+func (s *Session) Store() *Store { return s.store }
 
 // OpenDriver returns the store that keeps its sessions with drv. Close closes drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {

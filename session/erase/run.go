@@ -39,6 +39,7 @@ func Run(ctx context.Context, st *session.Store, p Plan, also ...transcript.Eras
 	if err != nil {
 		err = fmt.Errorf("erase: %w", err)
 	}
+	st.Audit(ctx, session.Action{Name: "erase", Err: err})
 	return r.receipt, err
 }
 

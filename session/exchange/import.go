@@ -168,6 +168,9 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 		if im.Err != nil {
 			errs = append(errs, fmt.Errorf("exchange: import %s: %w", cmp.Or(s.Path, s.ID), im.Err))
 		}
+		if !o.DryRun {
+			st.Audit(ctx, session.Action{Name: "import", Session: im.Session, Err: im.Err})
+		}
 		report = append(report, im.Imported)
 		if errors.Is(im.Err, session.ErrClosed) {
 			break

@@ -55,10 +55,12 @@ func (e protectedError) Error() string { return "protected: " + string(e) }
 // gives an error that matches [errors.ErrUnsupported].
 func Apply(ctx context.Context, st *session.Store, plan Plan) (Report, error) {
 	a := application{st: st, plan: plan, report: Report{Items: []Result{}}}
-	if err := a.run(ctx); err != nil {
-		return a.report, fmt.Errorf("retain: apply: %w", err)
+	err := a.run(ctx)
+	if err != nil {
+		err = fmt.Errorf("retain: apply: %w", err)
 	}
-	return a.report, nil
+	st.Audit(ctx, session.Action{Name: "retention", Err: err})
+	return a.report, err
 }
 
 // An application is one call of Apply.

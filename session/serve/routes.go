@@ -33,6 +33,10 @@ type Route struct {
 	// answer it cuts the connection.
 	Do func(*Request) error `json:"-"`
 
+	// Audit names what the route does to whole sessions, such as delete or export: a line
+	// of the log says who has done it. Empty is nothing of that kind.
+	Audit string `json:"-"`
+
 	in, out any    // types of request and answer, for the document; nil is omitted
 	media   string // of the answer; empty is application/json
 	public  bool   // public, as it contains no data of the store
@@ -116,6 +120,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		err = e.route.Do(q)
+		e.audit(q, err)
 	}
 	if err != nil {
 		e.refuse(q, err)
@@ -294,6 +299,7 @@ func (e endpoint) refuse(q *Request, err error) {
 	if q.Body != nil { // a client that still sends reads the answer afterwards, and net/http waits for it
 		_, _ = io.CopyN(io.Discard, q.Body, 256<<10)
 	}
+	e.sv.refusals.report(q, e.route, p)
 	switch p {
 	case errFull:
 		q.w.Header().Set("Retry-After", "5")

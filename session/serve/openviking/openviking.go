@@ -29,7 +29,7 @@ func New(agent string) serve.Surface {
 		{Method: "POST", Path: "/api/v1/sessions", Summary: "Create a session.", Do: sf.create},
 		{Method: "GET", Path: "/api/v1/sessions", Summary: "List sessions.", Do: sf.list},
 		{Method: "GET", Path: "/api/v1/sessions/{id}", Summary: "Describe a session.", Do: sf.about(sf.get)},
-		{Method: "DELETE", Path: "/api/v1/sessions/{id}", Summary: "Delete a session.", Do: sf.about(remove)},
+		{Method: "DELETE", Path: "/api/v1/sessions/{id}", Summary: "Delete a session.", Audit: "delete", Do: sf.about(remove)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/messages", Summary: "Add a message.", Do: sf.about(sf.add)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record what helped.", Do: sf.about(used)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages.", Do: sf.about(commit)},

@@ -33,11 +33,11 @@ func New() serve.Surface {
 		{Method: "GET", Path: "/api/agents/{agent}/sessions", Summary: "List sessions.", Do: list},
 		{Method: "GET", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Read a whole conversation.", Do: about(get)},
 		{Method: "PATCH", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Set the title of a session.", Do: about(setTitle)},
-		{Method: "DELETE", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Delete a session.", Do: about(remove)},
+		{Method: "DELETE", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Delete a session.", Audit: "delete", Do: about(remove)},
 		{Method: "GET", Path: "/api/sessions", Summary: "List sessions of any agent.", Do: list},
 		{Method: "GET", Path: "/api/sessions/{agent}/{id}", Summary: "Read a whole conversation.", Do: about(get)},
 		{Method: "PATCH", Path: "/api/sessions/{agent}/{id}", Summary: "Set the title of a session.", Do: about(setTitle)},
-		{Method: "DELETE", Path: "/api/sessions/{agent}/{id}", Summary: "Delete a session.", Do: about(remove)},
+		{Method: "DELETE", Path: "/api/sessions/{agent}/{id}", Summary: "Delete a session.", Audit: "delete", Do: about(remove)},
 	}}
 }
 
