@@ -101,7 +101,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 func (x *index) mentions(id string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.refresh() == nil && (x.deletes[id] || x.find(id) != nil)
+	return x.refresh() == nil && (x.deletes[id] || x.find(id) != nil || x.missing[id] != nil)
 }
 
 // Delete implements [driver.Driver]. Like a delete without a condition, one with a

@@ -26,7 +26,8 @@ type Policy struct {
 	// MaxSessions is how many sessions stay, the newest, and MaxBytes how many bytes
 	// their transcripts may have together; with PerOwner both apply to each owner
 	// alone. PerKey is how many sessions of each key stay. 0 means unlimited.
-	// Protected sessions stay even beyond a limit.
+	// Protected sessions stay even beyond a limit. A session that is dated more than an
+	// hour ahead of the clock is never selected and does not count.
 	MaxSessions int   `json:"maxSessions,omitempty"`
 	MaxBytes    int64 `json:"maxBytes,omitempty"`
 	PerOwner    bool  `json:"perOwner,omitempty"`
@@ -123,12 +124,15 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 	c := choice{Policy: p, now: plan.now()}
 	for _, info := range slices.Backward(infos) {
 		if p.Delete || info.State != session.Archived {
-			c.all = append(c.all, Item{Info: info})
+			plan.Of++
+			if info.UpdatedAt.Sub(c.now) <= recentAge {
+				c.all = append(c.all, Item{Info: info})
+			}
 		}
 	}
 	c.times()
 	c.quotas()
-	plan.At, plan.Of = c.now.UTC(), len(c.all)
+	plan.At = c.now.UTC()
 	for _, info := range slices.Backward(trashed) {
 		item := Item{Info: info}
 		if item.Expires = info.Trashed.Add(cmp.Or(p.Trash, trashAge)); !c.now.Before(item.Expires) {

@@ -10,12 +10,12 @@ import (
 // audit logs who has used a route that does something to whole sessions. What was done
 // goes to the Audit of the store as well.
 func (e endpoint) audit(q *Request, err error) {
-	if e.route.Audit == "" {
-		return
-	}
 	outcome := "done"
 	if err != nil {
 		outcome = problemOf(err).Code
+	}
+	if e.route.Audit == "" || outcome == errNotFound.Code { // any client can name sessions that do not exist
+		return
 	}
 	e.sv.opts.Logger.Info("serve: audit", "action", e.route.Audit, "agent", q.PathValue("agent"), "session", q.PathValue("id"),
 		"owner", q.Principal.Owner, "admin", q.Principal.Admin, "outcome", outcome)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -98,6 +99,9 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 		if ok {
 			one.File = name
 			found = append(found, one)
+		}
+		if len(parts) == 3 && d.Name() == "sessions.jsonl" && d.Type().IsRegular() {
+			found = append(found, missing(name)...)
 		}
 		if len(parts) == 4 && sessionOf(name) != "" {
 			one = notListed
@@ -238,6 +242,49 @@ func judgeIndex(name string) (finding, bool) {
 		first = false
 	}
 	return badIndex, first
+}
+
+// missing returns a finding for each session in an index that has no file.
+func missing(name string) (found []finding) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	type row struct{ ID, Key, Title string }
+	rows := map[string]row{}
+	for line := range bytes.Lines(data) {
+		var l struct {
+			Row    row
+			Delete string
+		}
+		if json.Unmarshal(line, &l) == nil && l.Row.ID != "" {
+			rows[l.Row.ID] = l.Row
+		} else {
+			delete(rows, l.Delete)
+		}
+	}
+	folder := filepath.Dir(name)
+	files, _ := os.ReadDir(filepath.Join(folder, "sessions"))
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		file := filedriver.EncodeName(id) + ".jsonl"
+		_, live := os.Lstat(filepath.Join(folder, "sessions", file))
+		_, archived := os.Lstat(filepath.Join(folder, "archive", file+".gz"))
+		if live == nil || archived == nil {
+			continue
+		}
+		f := finding{
+			Kind: "missing", Agent: agentOf(folder), Session: id,
+			Text: fmt.Sprintf("The transcript of a session is missing: %s, key %s, title %q.", id, rows[id].Key, rows[id].Title),
+			Way:  "bring back " + filepath.Join(folder, "sessions", file) + ", from the cloud or a copy; or delete the session, with session delete --now. Until then its key gets no new session",
+		}
+		for _, other := range files { // a placeholder of a cloud, or another spelling
+			if strings.Contains(strings.ToLower(other.Name()), strings.ToLower(filedriver.EncodeName(id))) {
+				f.Text += fmt.Sprintf(" In its place is %q.", other.Name())
+			}
+		}
+		found = append(found, f)
+	}
+	return found
 }
 
 // repair opens the store for writing, reads every session, and closes it again. That

@@ -54,6 +54,9 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 			return ref, &search.AmbiguousError{Query: name, Matches: found}
 		}
 	}
+	if c.now { // the transcript may be missing, and the index still lists it
+		return ref, nil
+	}
 	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins so: %w", name, fs.ErrNotExist)
 }
 
@@ -101,12 +104,19 @@ func listSessions(ctx context.Context, c *call) error {
 			if i.State != session.Live {
 				what = "(" + string(i.State) + ") " + what
 			}
+			if isAhead(i) {
+				what = "(dated ahead) " + what
+			}
 			row := fmt.Sprintf("  %s %4d  ", stamp(i.UpdatedAt), i.Messages)
 			id := fmt.Sprintf("%-36s", i.ID)
 			c.print(c.paint(bold, id) + row + cut(what, max(0, c.width()-len(id)-len(row))) + "\n")
 		}
 	})
 }
+
+// isAhead reports whether the time of a session is in the future, which a wrong clock or
+// an import makes.
+func isAhead(i session.Info) bool { return time.Until(i.UpdatedAt) > time.Hour }
 
 func stamp(t time.Time) string {
 	if t.IsZero() {
@@ -164,7 +174,7 @@ func deleteSession(ctx context.Context, c *call) error {
 		})
 	}
 	if c.terminal && !c.yes {
-		c.print(printable("Delete "+c.ref.ID+" for good? [y/N] "))
+		c.print(printable("Delete " + c.ref.ID + " for good? [y/N] "))
 		if answer, _ := bufio.NewReader(c.in).ReadString('\n'); !strings.EqualFold(strings.TrimSpace(answer), "y") {
 			return errors.New("nothing is deleted")
 		}
