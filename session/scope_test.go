@@ -195,6 +195,7 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		"Audit": func(t *testing.T, scope *session.Store, _ *session.Session) {
 			scope.Audit(t.Context(), session.Action{Name: "export"}) // without Options.Audit
 		},
+		"Beyond": func(_ *testing.T, scope *session.Store, _ *session.Session) { scope.Beyond() },
 		"Owner": func(t *testing.T, scope *session.Store, _ *session.Session) {
 			require.Equal(t, "ada", scope.Owner())
 		},

@@ -264,6 +264,15 @@ func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events
 	return st.wrap(op, ref, err)
 }
 
+// Beyond describes where the driver of the store cannot reach words that were deleted or
+// erased: a driver has a method of the same form for that.
+func (st *Store) Beyond() []string {
+	if d, ok := st.drv.(interface{ Beyond() []string }); ok {
+		return d.Beyond()
+	}
+	return nil
+}
+
 // able returns a driver as one with an ability.
 func able[T any](drv driver.Driver) (T, error) {
 	a, ok := drv.(T)

@@ -56,7 +56,9 @@ type Plan struct {
 	// Erasers.
 	Places []transcript.Place `json:"places"`
 	// Kept are entries that Match matches even when they are erased, because names
-	// of tools and values, keys and IDs stay. Erase the session if these must go.
+	// of tools and values, keys and IDs stay. They are also the idempotency keys and the
+	// key that a fork for another owner has taken over from a session that goes. Erase the
+	// session if these must go.
 	Kept []transcript.Place `json:"kept,omitempty"`
 
 	subject *transcript.Subject  // nil if the plan was read back from JSON
@@ -91,11 +93,9 @@ type Receipt struct {
 	Beyond []string `json:"beyond"`
 }
 
-// beyondReach is the Beyond of every receipt.
+// beyondReach is the end of every Beyond, after the part of the driver.
 var beyondReach = []string{
-	"exports, and copies of the folder that were made outside of the store: backups, snapshots of the file system",
-	"archives beside transcripts that lack lines of them, as after a partly restored backup: the store's log names them",
-	"blocks of the disk that are free now, until they are used again",
+	"exports",
 	"what model providers and tools were sent",
 	"logs that the application writes",
 	"what programs that have read the sessions keep in memory",

@@ -76,7 +76,7 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	}
 	for _, x := range found {
 		p.Entries = append(p.Entries, Selection{Session: x.ref, Entries: slices.Sorted(maps.Keys(x.gone))})
-		p.Places, p.Kept = append(p.Places, x.places...), append(p.Kept, x.kept...)
+		p.Places, p.Kept = append(p.Places, x.places...), append(p.Kept, l.kept(x)...)
 		if l.rows[x.ref].State == session.Archived {
 			p.Archived = append(p.Archived, x.ref)
 			p.Places = append(p.Places, x.place("archive", ""))

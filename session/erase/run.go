@@ -33,7 +33,7 @@ import (
 // forks that are made during the call; any other plan gives an error that matches
 // [errors.ErrUnsupported].
 func Run(ctx context.Context, st *session.Store, p Plan, also ...transcript.Eraser) (Receipt, error) {
-	r := run{st: st, plan: &p, receipt: Receipt{ID: p.ID, Beyond: slices.Clone(beyondReach)}}
+	r := run{st: st, plan: &p, receipt: Receipt{ID: p.ID, Beyond: slices.Concat(st.Beyond(), beyondReach)}}
 	err := r.start(ctx, also)
 	r.receipt.Done = time.Now().UTC()
 	if err != nil {
@@ -146,7 +146,10 @@ func (r *run) erase(ctx context.Context) error {
 				errs = append(errs, r.delete(ctx, row))
 				continue
 			}
-			errs = append(errs, r.entries(ctx, x))
+			here, err := r.entries(ctx, x)
+			if errs = append(errs, err); here {
+				r.receipt.Kept = append(r.receipt.Kept, l.kept(x)...)
+			}
 		}
 		errs = append(errs, r.note(ctx, l, found)) // matches that were appended since
 		err = errors.Join(errs...)
@@ -217,8 +220,8 @@ func (r *run) delete(ctx context.Context, row session.Info) error {
 }
 
 // entries erases entries of one session, if it has any. An archived session is archived
-// again.
-func (r *run) entries(ctx context.Context, x *eraser) error {
+// again. It reports whether the session is there and its new lines are.
+func (r *run) entries(ctx context.Context, x *eraser) (here bool, err error) {
 	rewrite := func() error {
 		s, err := get(ctx, r.st, x.ref)
 		if err != nil {
@@ -231,7 +234,7 @@ func (r *run) entries(ctx context.Context, x *eraser) error {
 			return x.lines(recs, write)
 		})
 	}
-	here, err := unlessGone(rewrite)
+	here, err = unlessGone(rewrite)
 	archived := errors.Is(err, session.ErrArchived)
 	if archived {
 		if err = r.st.SetState(ctx, x.ref, session.Live, -1); err == nil {
@@ -239,14 +242,14 @@ func (r *run) entries(ctx context.Context, x *eraser) error {
 		}
 	}
 	if err != nil || !here {
-		return err
+		return false, err
 	}
-	r.receipt.Places, r.receipt.Kept = append(r.receipt.Places, x.places...), append(r.receipt.Kept, x.kept...)
+	r.receipt.Places = append(r.receipt.Places, x.places...)
 	if archived && len(x.places) > 0 {
 		r.receipt.Places = append(r.receipt.Places, x.place("archive", ""))
 	}
 	if archived || slices.Contains(r.plan.Archived, x.ref) {
 		err = r.st.SetState(ctx, x.ref, session.Archived, -1)
 	}
-	return err
+	return true, err
 }

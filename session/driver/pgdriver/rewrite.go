@@ -91,3 +91,13 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 	}
 	return h.Rev, s.exec("DELETE FROM {s}.lines WHERE body = $1", old)
 }
+
+// Beyond describes where words that were deleted or erased may remain.
+func (d *Driver) Beyond() []string {
+	return []string{
+		"dead rows of the tables, until the server has vacuumed them",
+		"the write-ahead log of the server and its archive, until they are recycled",
+		"replicas, until they have replayed the erase, and delayed ones",
+		"dumps and base backups of the database",
+	}
+}
