@@ -264,6 +264,18 @@ func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events
 	return st.wrap(op, ref, err)
 }
 
+// Audit reports an action to [Options].Audit. Features and servers call it; an application
+// calls it for actions of its own.
+func (st *Store) Audit(ctx context.Context, a Action) {
+	if st.opts.Audit == nil {
+		return
+	}
+	if st.owner != "" {
+		a.Owner = st.owner
+	}
+	st.opts.Audit(ctx, a)
+}
+
 // Beyond describes where the driver of the store cannot reach words that were deleted or
 // erased: a driver has a method of the same form for that.
 func (st *Store) Beyond() []string {

@@ -15,6 +15,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// idemKey is the kind of places of idempotency keys.
+const idemKey = "idempotency key"
+
 // An eraser takes words out of the lines of one transcript.
 type eraser struct {
 	ref   session.Ref

@@ -193,7 +193,7 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	return nil
 }
 
-// kept returns what an eraser keeps. In a fork for another owner than the one of a session
+// kept returns the places that an eraser keeps. In a fork for another owner than the one of a session
 // that goes, these are also its idempotency keys, and the key that the fork has taken over.
 func (l *look) kept(x *eraser) []transcript.Place {
 	row := l.rows[x.ref]
@@ -209,9 +209,6 @@ func (l *look) kept(x *eraser) []transcript.Place {
 	}
 	return slices.DeleteFunc(slices.Clone(x.kept), func(p transcript.Place) bool { return p.Kind == idemKey })
 }
-
-// idemKey is the kind of places of idempotency keys.
-const idemKey = "idempotency key"
 
 // askBases asks for a copied entry in the nearest base that exists, and in the forks of
 // those that were deleted.

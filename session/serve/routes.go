@@ -293,13 +293,19 @@ func (e endpoint) refuse(q *Request, err error) {
 	if p == errInternal && q.Context().Err() == nil { // else the client has left
 		e.sv.opts.Logger.Error("serve: a request failed", "method", e.route.Method, "route", e.route.Path, "err", discreet(err))
 	}
+	if p == errWho || p == errForbidden {
+		if left, due := e.sv.refusals.due(time.Now()); due {
+			e.sv.opts.Logger.Warn("serve: refused", "method", e.route.Method, "route", e.route.Path, "code", p.Code,
+				"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
+			e.sv.store.Audit(q.Context(), session.Action{Name: "refuse", Owner: q.Principal.Owner, Err: p})
+		}
+	}
 	if q.w.begun { // the client sees that the answer is not whole
 		panic(http.ErrAbortHandler)
 	}
 	if q.Body != nil { // a client that still sends reads the answer afterwards, and net/http waits for it
 		_, _ = io.CopyN(io.Discard, q.Body, 256<<10)
 	}
-	e.sv.refusals.report(q, e.route, p)
 	switch p {
 	case errFull:
 		q.w.Header().Set("Retry-After", "5")
@@ -312,6 +318,20 @@ func (e endpoint) refuse(q *Request, err error) {
 	}
 	q.w.Header().Set("Content-Type", "application/problem+json")
 	q.JSON(p.Status, p)
+}
+
+// audit logs who has used a route that does something to whole sessions. The store reports
+// the same to its Options.Audit.
+func (e endpoint) audit(q *Request, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = problemOf(err).Code
+	}
+	if e.route.Audit == "" || outcome == errNotFound.Code { // any client can name sessions that do not exist
+		return
+	}
+	e.sv.opts.Logger.Info("serve: audit", "action", e.route.Audit, "agent", q.PathValue("agent"), "session", q.PathValue("id"),
+		"owner", q.Principal.Owner, "admin", q.Principal.Admin, "outcome", outcome)
 }
 
 // JSON answers with a status and JSON.

@@ -358,7 +358,7 @@ func TestDoctorCounts(t *testing.T) {
 	require.Contains(t, errs, "1 file\r")
 }
 
-// Doctor names a session whose transcript is missing, and what is in its place; the key
+// Doctor names a session whose transcript is missing, and the file in its place; the key
 // gets no new session until the old one is deleted or back.
 func TestDoctorMissing(t *testing.T) {
 	sh := overFolder(t)

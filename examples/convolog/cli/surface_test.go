@@ -365,7 +365,7 @@ func TestServe(t *testing.T) {
 }
 
 // A delete goes to the trash. With --now it asks on a terminal, and takes no answer for a
-// no; --yes, and an output that is no terminal, need no answer.
+// no; --yes needs no answer, and neither does an output to a file.
 func TestDeleteAsks(t *testing.T) {
 	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
 		t.Run(name, func(t *testing.T) {
