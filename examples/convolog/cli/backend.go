@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A backend is a store: a folder or a server, as far as commands need it. The methods
+// A backend is a store: a folder or a server, with the methods that commands call. The methods
 // of session.Store are the same here.
 type backend interface {
 	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)

@@ -10,7 +10,7 @@ import (
 //
 // Commands use a backend: a folder, or the routes of session/serve. One table of tests
 // runs each command over both. doctor opens a store for reading; its repairs happen
-// when a store is opened for writing, so it has no code that changes a transcript.
+// when a store is opened for writing, so none of its code changes a transcript.
 // convert imports into memory and exports from there.
 
 // access is the use of the store by a command.
@@ -91,13 +91,13 @@ Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
   title, fork              name a session, branch off
   hide, unhide             take messages out of the history, and bring them back
   stats, usage, removed    numbers, costs, deleted sessions
-  prune, archive, restore  put away what is old, and bring it back
+  prune, archive, restore  put away old sessions, and bring them back
   erase                    remove a person, a session or entries everywhere
-  doctor                   explain damage, repair what is safe
+  doctor                   explain damage, make safe repairs
   import, export           in and out of the store
   inspect, convert         transcripts of any program, without a store
   copy                     a whole store into another one
-  serve                    put a folder behind HTTP
+  serve                    serve a folder over HTTP
   help COMMAND             arguments and flags of a command
 
 Sessions are named by ID, the beginning of one, or key. With every command:

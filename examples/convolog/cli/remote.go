@@ -303,7 +303,7 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, resp.Body.Close())
 }
 
-// take sends the transcripts of a folder one by one: a server has no access to the
+// take sends the transcripts of a folder one by one: a server cannot read the
 // other files.
 func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
 	sessions, err := convert.Find(name)
