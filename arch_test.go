@@ -79,7 +79,7 @@ var imports = map[string][]string{
 		"compact", "guard", "internal/checksum", "internal/filedriver", "internal/filelog", "rebuild", "session/driver", "session/internal/live",
 		"session/internal/replay", "transcript", "transcript/redact", "transcript/tokens",
 	},
-	"session/retain": {"session"},
+	"session/retain": {"session", "transcript"},
 	"session/erase":  {"compact", "rebuild", "session", "transcript"},
 	"session/search": {"internal/jsontext", "internal/neutral", "internal/quote", "internal/recalltool", "internal/words", "rebuild", "session", "transcript"},
 	"session/memory": {
@@ -99,8 +99,8 @@ var imports = map[string][]string{
 	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/erase", "session/exchange", "session/memory", "session/retain", "session/search", "session/serve/internal/said", "session/turn", "transcript", "transcript/dialect"},
 	// Surfaces, each over serve alone, as an application would write one.
 	"session/serve/internal/said": {"session", "session/search", "transcript"},
-	"session/serve/openviking":    {"session", "session/memory", "session/search", "session/serve", "session/serve/internal/said", "transcript"},
-	"session/serve/zyhive":        {"session", "session/serve", "session/serve/internal/said", "transcript"},
+	"session/serve/openviking":    {"session", "session/memory", "session/retain", "session/search", "session/serve", "session/serve/internal/said", "transcript"},
+	"session/serve/zyhive":        {"session", "session/retain", "session/serve", "session/serve/internal/said", "transcript"},
 	"examples/...":                {"..."},
 }
 

@@ -17,6 +17,7 @@ var (
 	ErrCut        error = errCut
 	ErrToolCall   error = errToolCall
 	ErrIncomplete error = errIncomplete
+	ErrNoRoom     error = errNoRoom
 )
 
 // The reasons that no program branches on.
@@ -40,7 +41,7 @@ func Chunks(msgs []transcript.Message, limit int) (list []string, err error) {
 	for p := pieces(Document{}.parts("", msgs)); len(p) > 0; {
 		piece := p.next(func(s string) bool { return countText(tokens.Estimator{}, s) <= limit })
 		if piece == "" {
-			return nil, ErrNoRoom
+			return nil, errNoRoom
 		}
 		list = append(list, piece)
 	}

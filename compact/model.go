@@ -59,11 +59,10 @@ const (
 	defaultSafety = 1.25
 )
 
-// ErrNoRoom reports that the window of a [Model] is too small for any request.
-var ErrNoRoom = errors.New("the window is too small for a summary")
+var errNoRoom = errors.New("the window is too small for a summary")
 
 // Summarize implements [Summarizer]. It returns the error of ctx or Complete, an
-// error about a bad answer, see [ErrRefused], or [ErrNoRoom].
+// error about a bad answer, see [ErrRefused], or errNoRoom.
 func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 	if m.Complete == nil {
 		return "", errors.New("Model.Complete is not set")
@@ -78,7 +77,7 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 	summary := c.previous
 	for shown := 1; len(c.left) > 0; shown++ {
 		if c.calls == c.MaxCalls {
-			return "", fmt.Errorf("%w: more than %d calls", ErrNoRoom, c.calls)
+			return "", fmt.Errorf("%w: more than %d calls", errNoRoom, c.calls)
 		}
 		piece := c.left.next(func(piece string) bool { return c.fits(c.text(summary, piece)) })
 		if piece == "" {
@@ -144,7 +143,7 @@ func (m Model) conversation(in Input) (*conversation, error) {
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %d calls do not suffice", ErrNoRoom, m.MaxCalls)
+	return nil, fmt.Errorf("%w: %d calls do not suffice", errNoRoom, m.MaxCalls)
 }
 
 // shortened yields the parts of the document, and less of them each time.
@@ -168,7 +167,7 @@ func (c *conversation) shortened(earlier string, msgs []transcript.Message) iter
 }
 
 func (c *conversation) tooSmall() error {
-	return fmt.Errorf("%w: it has %d tokens, %d of them for the answer", ErrNoRoom, c.Window, c.MaxOutput)
+	return fmt.Errorf("%w: it has %d tokens, %d of them for the answer", errNoRoom, c.Window, c.MaxOutput)
 }
 
 func (c *conversation) count(text string) int {
@@ -231,7 +230,7 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 	}
 	n := largest(len(summary), func(n int) bool { return c.small(clip(summary, n)) })
 	if n < minShown {
-		return "", fmt.Errorf("%w: not a sentence of a summary fits into %d tokens", ErrNoRoom, c.max)
+		return "", fmt.Errorf("%w: not a sentence of a summary fits into %d tokens", errNoRoom, c.max)
 	}
 	return clip(summary, n), nil
 }

@@ -76,7 +76,15 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if err != nil {
 		return nil, &Error{Op: op, Key: key.String(), Err: err}
 	}
+	st.auditOwner(ctx, row)
 	return st.handle(row), nil
+}
+
+// auditOwner reports that the Store itself has made a session for an owner.
+func (st *Store) auditOwner(ctx context.Context, row driver.Row) {
+	if row.Owner != "" && st.owner == "" && !ofLibrary(row.Agent) {
+		st.Audit(ctx, Action{Name: "owner", Session: row.Ref()})
+	}
 }
 
 // Load returns the current session of a key, and makes a missing one. Two

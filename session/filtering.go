@@ -74,3 +74,18 @@ func (st *Store) noteMasking(ctx context.Context, ref Ref) error {
 	st.noted.Store(true)
 	return nil
 }
+
+// sweepDeleted has the filters remove what they keep of sessions that do not exist.
+func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
+	all := filters(st.opts.Filters)
+	if !all.sweeps() {
+		return nil
+	}
+	none := func(func(transcript.Entry, error) bool) {}
+	for _, ref := range refs {
+		if _, getErr := st.drv.Get(ctx, ref); errors.Is(getErr, fs.ErrNotExist) {
+			err = errors.Join(err, all.sweep(ctx, ref, none))
+		}
+	}
+	return err
+}

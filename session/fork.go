@@ -76,5 +76,6 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
+	s.store.auditOwner(ctx, row)
 	return s.store.handle(row), nil
 }

@@ -35,6 +35,7 @@ type Info struct {
 	TTL         time.Duration `json:"ttl,omitempty"`         // in JSON nanoseconds
 	Expires     time.Time     `json:"expires,omitzero"`      // when the TTL is over: that long after LastUserAt, or after CreatedAt; zero is never
 	State       State         `json:"state,omitempty"`
+	Trashed     time.Time     `json:"trashed,omitzero"` // when it was put into the trash; only in the state [Trashed]
 	Keep        bool          `json:"keep,omitempty"`
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
 	// Rev is how often entries were erased from the session. A program that has shown
@@ -57,26 +58,35 @@ type Info struct {
 // have reported them. Rewound answers count, and so do cut ones.
 type Usage map[string]driver.Usage
 
-// A State of a session is live, expired or archived.
+// A State of a session is live, expired, archived or trashed.
 type State string
 
 // The states.
 const (
 	Live     State = ""         // neither archived nor expired
 	Archived State = "archived" // by [Store.SetState]
+	Trashed  State = "trashed"  // the same; to be deleted unless it is restored
 	Expired  State = "expired"  // its TTL is over, and it is not archived
-	AnyState State = "any"      // only in [ListOptions]: all of them
+	AnyState State = "any"      // only in [ListOptions]: all of them but Trashed
 )
 
 func infoOf(row driver.Row, now func() time.Time) Info {
-	return Info{
+	info := Info{
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, End: row.Size, Compactions: row.Compactions,
 		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Keep: row.Keep, Usage: row.Usage,
 		Rev: row.Rev, Cursor: cursorOf(row), Base: row.Base, Descent: slices.Clone(row.Descent), Parent: row.Parent,
 	}
+	if info.State == Trashed {
+		info.Trashed = time.Unix(row.Trashed, 0).UTC()
+	}
+	return info
 }
+
+// isTrashed reports whether a session is in the trash: archived, with a time in its last
+// metadata.
+func isTrashed(row driver.Row) bool { return row.Archived && row.Trashed != 0 }
 
 // expires returns when a TTL is over that counts from the last user message, or
 // else from the creation. The zero time is never.
@@ -102,7 +112,10 @@ func ttlOf(row driver.Row) time.Duration {
 // stateOf returns the state of a session. It reads the clock only if that
 // matters.
 func stateOf(row driver.Row, now func() time.Time) State {
-	if row.Archived {
+	switch {
+	case isTrashed(row):
+		return Trashed
+	case row.Archived:
 		return Archived
 	}
 	if over := expires(row, ttlOf(row)); !over.IsZero() && !now().Before(over) {

@@ -34,7 +34,7 @@ type ListOptions struct {
 	Current bool `json:"current,omitempty"`
 
 	// State selects sessions by state. The zero value is [Live]; [AnyState] lists
-	// all of them.
+	// all of them but those in the trash, which only [Trashed] lists.
 	State State `json:"state,omitempty"`
 
 	Owner string `json:"owner,omitempty"` // exactly
@@ -80,7 +80,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		o = *opts
 	}
 	opts, o.Owner = &o, cmp.Or(o.Owner, st.owner)
-	if !slices.Contains([]State{Live, Archived, Expired, AnyState}, opts.State) {
+	if !slices.Contains([]State{Live, Archived, Trashed, Expired, AnyState}, opts.State) {
 		return nil, fmt.Errorf("there is no state %q: %w", opts.State, fs.ErrInvalid)
 	}
 	var after cursor
@@ -210,7 +210,7 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 // fits reports whether the state of a row at a time, its owner, labels and key match
 // the filter.
 func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
-	if o.State != AnyState && o.State != stateOf(row, now) {
+	if isTrashed(row) != (o.State == Trashed) || o.State != AnyState && o.State != stateOf(row, now) {
 		return false
 	}
 	if o.Current && !row.Current {

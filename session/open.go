@@ -58,6 +58,8 @@ func (st *Store) fileEvent(ctx context.Context, ref Ref, e filelog.Event) {
 		}
 	case filelog.Wait:
 		event.Kind, event.Lock, event.Took, event.Err = EventWait, e.Lock, e.Took, e.Err
+	case filedriver.Missing:
+		event.Kind, event.Err = EventDamage, e.Err
 	case filelog.Synced:
 		event.Kind, event.Took, event.Bytes, event.Err = EventSync, e.Took, int(e.Bytes), e.Err
 		background = e.Background

@@ -12,9 +12,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// SetState archives a session, or restores it if to is [Live]. It changes nothing if
-// the session is in that state. At is the [Info.End] that the caller has seen: if
-// the log of a session to archive does not end there, the error matches
+// SetState archives a session, puts it into the trash, or restores it if to is [Live]. It
+// changes nothing if the session is in that state. At is the [Info.End] that the caller
+// has seen: if the log of a session to put away does not end there, the error matches
 // [ErrConflict] and nothing was done; less than 0 is any place. If a turn is running
 // on the session, the error matches ErrConflict and [ErrBusy].
 //
@@ -25,9 +25,13 @@ import (
 // one. Restored, it is byte for byte as it was, and current again unless a newer one was
 // made. Another process that has it open may get [ErrReplaced] once.
 //
+// A trashed session is an archived one that List shows only in the state [Trashed] and
+// that [Store.Get] hides. Its metadata record when it was trashed.
+//
 // When the error is nil, the session is on stable storage in its new form, and an archive
-// was read back; after an error or a crash the session is there once, in one of the two
-// forms. An archive needs room on the disk, and after a failed sync so does a copy of the
+// was read back; after an error or a crash the session is there once, in one of the
+// forms. A session that goes from the archive to the trash, or back, is live in between.
+// An archive needs room on the disk, and after a failed sync so does a copy of the
 // transcript: to make room on a full disk, delete sessions. If the driver is not a
 // [driver.Rewriter], the error matches [errors.ErrUnsupported].
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
@@ -38,16 +42,63 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 	case err != nil:
 	case to == Live:
 		err = a.Restore(ctx, ref) // nothing was appended to an archived session
-	case to != Archived:
+	case to != Archived && to != Trashed:
 		err = fmt.Errorf("a session cannot be made %q: %w", to, fs.ErrInvalid)
 	default:
-		s := st.table.Acquire(ref)
-		s.PutRow(ctx, true) // a driver may keep the row as it is
-		st.table.Release(s)
-		err = a.Archive(ctx, ref, driver.Cursor(at))
+		err = st.putAway(ctx, a, ref, to, at)
 	}
-	op := map[State]string{Live: "restore", Archived: "archive"}[to]
+	op := map[State]string{Live: "restore", Archived: "archive", Trashed: "trash"}[to]
 	return st.moved(ctx, cmp.Or(op, "set state"), ref, err)
+}
+
+// putAway archives a session, in the trash or not. The metadata of a live session have no
+// effect, so the archive decides: a kill leaves the session live, or archived as it is to
+// be. Restoring leaves the time in the metadata, and the next archive takes it out.
+func (st *Store) putAway(ctx context.Context, a driver.Rewriter, ref Ref, to State, at int64) error {
+	for range putAwayTries {
+		row, err := st.drv.Get(ctx, ref)
+		if err == nil && row.Archived {
+			switch {
+			case isTrashed(row) == (to == Trashed):
+				return nil
+			case at >= 0 && row.Size != at:
+				return ErrConflict
+			}
+			if err = a.Restore(ctx, ref); err == nil {
+				st.table.Forget(ref)
+			}
+		}
+		if err == nil && (to == Trashed || row.Trashed != 0) {
+			at, err = st.markTrashed(ctx, ref, to, at)
+		}
+		if err == nil {
+			s := st.table.Acquire(ref)
+			s.PutRow(ctx, true) // a driver may keep the row as it is
+			st.table.Release(s)
+			err = a.Archive(ctx, ref, driver.Cursor(at))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ErrConflict // another process puts it away in another form
+}
+
+// putAwayTries is how often a session is archived whose row is not as it should be.
+const putAwayTries = 3
+
+// markTrashed appends when a session was put into the trash, or that it was not, and
+// returns the end of the session if at is one.
+func (st *Store) markTrashed(ctx context.Context, ref Ref, to State, at int64) (int64, error) {
+	s, now, m := &Session{store: st, ref: ref}, st.opts.Now(), transcript.Meta{Trashed: new(int64)}
+	if to == Trashed {
+		*m.Trashed = max(now.Unix(), 1)
+	}
+	if at < 0 {
+		_, err := s.Append(ctx, m)
+		return at, err
+	}
+	return s.AppendLines(ctx, at, transcript.Entry{ID: newID(), Time: now, Body: m})
 }
 
 // Delete removes sessions, their transcripts included. Of a key whose current
@@ -65,6 +116,9 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 		return st.drv.Delete(ctx, driver.Anywhere, refs...)
 	})
 	err = errors.Join(err, st.sweepDeleted(ctx, refs...))
+	for _, ref := range refs {
+		st.Audit(ctx, Action{Name: "delete", Session: ref, Err: err})
+	}
 	if len(refs) != 1 {
 		return st.done(ctx, "delete", Ref{}, err)
 	}
@@ -106,20 +160,6 @@ func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error
 	case errors.Is(err, ErrBusy):
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
+	st.Audit(ctx, Action{Name: op, Session: ref, Err: err})
 	return st.done(ctx, op, ref, err)
-}
-
-// sweepDeleted has the filters remove what they keep of sessions that do not exist.
-func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
-	all := filters(st.opts.Filters)
-	if !all.sweeps() {
-		return nil
-	}
-	none := func(func(transcript.Entry, error) bool) {}
-	for _, ref := range refs {
-		if _, getErr := st.drv.Get(ctx, ref); errors.Is(getErr, fs.ErrNotExist) {
-			err = errors.Join(err, all.sweep(ctx, ref, none))
-		}
-	}
-	return err
 }

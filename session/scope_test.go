@@ -192,6 +192,10 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 		"DeleteAt": func(t *testing.T, scope *session.Store, s *session.Session) {
 			absent(t, scope.DeleteAt(t.Context(), s.Ref(), storetest.Info(t, s).End))
 		},
+		"Audit": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			scope.Audit(t.Context(), session.Action{Name: "export"}) // without Options.Audit
+		},
+		"Beyond": func(_ *testing.T, scope *session.Store, _ *session.Session) { scope.Beyond() },
 		"Owner": func(t *testing.T, scope *session.Store, _ *session.Session) {
 			require.Equal(t, "ada", scope.Owner())
 		},

@@ -68,6 +68,10 @@ type Options struct {
 	// It runs in the goroutine of that call, of another one or of a background
 	// sync, and no lock is held. Nil is silent.
 	Observe func(ctx context.Context, e Event)
+	// Audit receives an [Action] for each whole session that is removed, put away, handed
+	// out or brought in, and for each that is given to an owner, done or failed. It runs
+	// like Observe. Nil is silent.
+	Audit func(ctx context.Context, a Action)
 	// Logger receives warnings for a person; nil is silent.
 	Logger *slog.Logger
 }
@@ -124,6 +128,9 @@ type Session struct {
 
 // Ref returns the name of the session.
 func (s *Session) Ref() Ref { return s.ref }
+
+// Store returns the store that the session was got from.
+func (s *Session) Store() *Store { return s.store }
 
 // OpenDriver returns the store that keeps its sessions with drv. Close closes drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
@@ -192,14 +199,22 @@ func (st *Store) Close() error {
 // Get returns a session by its ID. It reads no transcript: if that cannot be read, the
 // next call reports it. A reference without an Agent means "main", here and in all
 // methods of the Store.
+//
+// A session in the trash gives an error that matches [fs.ErrNotExist], like a missing one.
+// It also gives the session, for programs that have to read it all the same.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	ref = inMain(ref)
 	row, err := st.get(ctx, ref)
 	if err != nil {
 		return nil, st.wrap("get", ref, err)
 	}
-	return st.handle(row), nil
+	if isTrashed(row) {
+		err = errTrashed
+	}
+	return st.handle(row), st.wrap("get", ref, err)
 }
+
+var errTrashed = fmt.Errorf("the session is in the trash: restore it first: %w", fs.ErrNotExist)
 
 // own returns err, but in a scope [live.ErrNotFound] for a missing session or another
 // owner's.
@@ -251,6 +266,27 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events ...Event) error {
 	st.tell(ctx, ref, events...)
 	return st.wrap(op, ref, err)
+}
+
+// Audit reports an action to [Options].Audit. Features and servers call it; an application
+// calls it for actions of its own.
+func (st *Store) Audit(ctx context.Context, a Action) {
+	if st.opts.Audit == nil {
+		return
+	}
+	if st.owner != "" {
+		a.Owner = st.owner
+	}
+	st.opts.Audit(ctx, a)
+}
+
+// Beyond describes where the driver of the store cannot reach words that were deleted or
+// erased: a driver has a method of the same form for that.
+func (st *Store) Beyond() []string {
+	if d, ok := st.drv.(interface{ Beyond() []string }); ok {
+		return d.Beyond()
+	}
+	return nil
 }
 
 // able returns a driver as one with an ability.

@@ -226,6 +226,9 @@ type Meta struct {
 	Labels  []string // nil says nothing, empty removes all
 	TTL     *int64   // seconds after the last user message; 0 or less means for ever
 	Keep    *bool
+	// Trashed is when an archived session was put into the trash, in seconds since 1970;
+	// 0 takes it out. It counts only while the session is archived.
+	Trashed *int64
 }
 
 // ByModel is the TitleBy of a [Meta] whose title a model has made.

@@ -77,8 +77,8 @@ var lines = []struct {
 	{`{"type":"hide"` + lead + `,"entries":["e2"],"off":true}`, transcript.Hide{Entries: []string{"e2"}, Off: true}},
 	{`{"type":"rewind"` + lead + `,"to":"e4"}`, transcript.Rewind{To: "e4"}},
 	{
-		`{"type":"meta"` + lead + `,"title":"","labels":[],"ttl":0,"keep":false}`,
-		transcript.Meta{Title: new(string), Labels: []string{}, TTL: new(int64), Keep: new(bool)},
+		`{"type":"meta"` + lead + `,"title":"","labels":[],"ttl":0,"keep":false,"trashed":0}`,
+		transcript.Meta{Title: new(string), Labels: []string{}, TTL: new(int64), Keep: new(bool), Trashed: new(int64)},
 	},
 	{`{"type":"meta"` + lead + `}`, transcript.Meta{}},
 	{`{"type":"current"` + lead + `,"gen":2}`, transcript.Current{Gen: 2}},

@@ -147,6 +147,9 @@ func (b *Meta) members(c *codec) {
 	if present(c, "keep", &b.Keep) {
 		c.flag("keep", b.Keep)
 	}
+	if present(c, "trashed", &b.Trashed) {
+		c.num64("trashed", b.Trashed)
+	}
 }
 
 func (b *Current) members(c *codec) { c.num64("gen", &b.Gen) }

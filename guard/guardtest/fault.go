@@ -70,14 +70,14 @@ func TooLarge() Answer { return Answer{fault: fault{kind: faultError, no: *wiret
 // Page answers with a status and an HTML page, as a proxy in between does that
 // fails or finds a body too large.
 func Page(status int, html string) Answer {
-	a := Raw(html)
+	a := raw(html)
 	a.fault.no.Status, a.fault.mime = status, "text/html; charset=utf-8"
 	return a
 }
 
-// Raw answers with status 200 and an unchanged body: broken JSON, an empty one,
-// or an answer made by hand. The content type is the one of a good answer.
-func Raw(body string) Answer {
+// raw answers with status 200 and an unchanged body. The content type is the one of a good
+// answer.
+func raw(body string) Answer {
 	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: http.StatusOK}, body: body}}
 }
 

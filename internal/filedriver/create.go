@@ -33,6 +33,9 @@ func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(int64)
 				row, found = a.idx.currentRow(ownedKeyOf(key)) // certain may have seen that it was restored
 			}
 			if !found && err == nil {
+				err = a.idx.replacesNone(ctx, ownedKeyOf(key))
+			}
+			if !found && err == nil {
 				row, err = a.create(key, header, nil)
 			}
 			return err
@@ -206,6 +209,28 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 			return row, true
 		}
 	}
+}
+
+// Missing is the event that Load finds no transcript where the index has a row.
+type Missing struct{ Err error }
+
+// replacesNone returns an error if a session of a key is missing: a new one in its place
+// would hide the loss. The caller holds the lock of the index.
+func (x *index) replacesNone(ctx context.Context, key ownedKey) error {
+	for id, e := range x.missing {
+		if e.ownedKey != key || e.gen == 0 || e.archived {
+			continue
+		}
+		ref := driver.Ref{Agent: x.a.name, ID: id}
+		err := x.a.d.wrap("load session "+id, x.a.d.Path(ref), fmt.Errorf("its transcript is missing: %w", fs.ErrNotExist),
+			"bring the file back, or delete session "+id+", or create a session of the key expressly")
+		x.a.d.log.Warn("a transcript is missing; its key gets no new session", "agent", x.a.name, "session", id, "file", x.a.d.Path(ref))
+		if x.a.d.opts.Observe != nil {
+			x.a.d.opts.Observe(ctx, ref, Missing{err})
+		}
+		return err
+	}
+	return nil
 }
 
 // SetCurrent implements [driver.Driver].

@@ -101,7 +101,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 func (x *index) mentions(id string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.refresh() == nil && (x.deletes[id] || x.find(id) != nil)
+	return x.refresh() == nil && (x.deletes[id] || x.find(id) != nil || x.missing[id] != nil)
 }
 
 // Delete implements [driver.Driver]. Like a delete without a condition, one with a
@@ -138,4 +138,13 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 		}))
 	}
 	return errors.Join(errs...)
+}
+
+// Beyond describes where words that were deleted or erased may remain.
+func (d *Driver) Beyond() []string {
+	return []string{
+		"copies of the folder that were made outside of the store: backups, snapshots of the file system",
+		"archives beside transcripts that lack lines of them, as after a partly restored backup: the store's log names them",
+		"blocks of the disk that are free now, until they are used again",
+	}
 }

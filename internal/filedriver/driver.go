@@ -116,8 +116,10 @@ type index struct {
 	changes map[string]bool // sessions whose files count until their next row
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
-	remake  bool            // the next writer must rewrite the file
-	said    folderTimes     // the last ones in the file
+	// missing are rows of sessions that lost their files, though no line deletes them.
+	missing map[string]*entry
+	remake  bool        // the next writer must rewrite the file
+	said    folderTimes // the last ones in the file
 	learned
 }
 

@@ -42,6 +42,7 @@ func (x *index) forget() error {
 	x.file, x.info, x.applied, x.version = nil, nil, 0, 0
 	x.rows, x.writers = newRows(0), map[int64]bool{}
 	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	x.missing = map[string]*entry{}
 	x.said, x.learned = folderTimes{}, learned{lost: true}
 	x.named.Store(false)
 	return err
@@ -197,6 +198,7 @@ func (x *index) apply(l line) {
 		if !x.deletes[l.row.id] {
 			x.set(l.row)
 			delete(x.changes, l.row.id)
+			delete(x.missing, l.row.id)
 		}
 	case l.Change != "":
 		x.changes[l.Change] = true
@@ -230,6 +232,7 @@ func (x *index) drop(id string) {
 		x.del(e)
 	}
 	delete(x.changes, id)
+	delete(x.missing, id)
 }
 
 // stored returns the row of an entry if the file or the entry holds it.

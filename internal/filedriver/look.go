@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -144,14 +145,22 @@ func (a *agent) idOf(f found, enc string) (id string, ok bool) {
 }
 
 // check makes the row of a session again unless it covers all of the
-// transcript, and drops it without a transcript. It reports whether the row has
-// changed.
+// transcript, and drops it without a transcript: it is missing then, unless it was being
+// made. It reports whether the row has changed.
 func (x *index) check(id string) (changed bool) {
 	f, err := x.stat(id)
 	e := x.find(id)
 	if errors.Is(err, fs.ErrNotExist) && e != nil {
 		x.del(e)
+		powerCut := x.lost && x.a.d.opts.Sync == filelog.SyncNever // which may take files
+		if e.key != "" && !x.changes[id] && !x.deletes[id] && !powerCut {
+			e.next = nil
+			x.missing[id] = e
+		}
 		return true
+	}
+	if err == nil {
+		delete(x.missing, id)
 	}
 	if err != nil || e != nil && e.archived == f.archived && (f.archived || e.size == f.size || e.key == "" && e.size != unseen) {
 		return false

@@ -1,6 +1,7 @@
 package filedriver_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -59,18 +60,66 @@ func TestMergesOfOthers(t *testing.T) {
 	wg.Wait()
 }
 
-// A transcript that is moved away while a store is open is gone from its key.
+// A transcript that is moved away while a store is open, or while none is, is gone from
+// lists, but its key gets no other session in its place: Load reports an event. It is there
+// again when the file is back, and another one can be made expressly or after a delete.
 func TestMovedAway(t *testing.T) {
 	dir := t.TempDir()
-	d := openDir(t, dir)
-	defer func() { _ = d.Close() }()
-	row, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, newSession("a"))
-	require.NoError(t, err)
 	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
+	key := driver.KeyRef{Agent: "main", Key: "k"}
+	events := 0
+	open := func() *filedriver.Driver {
+		d, err := filedriver.Open(dir, &filedriver.Options{Observe: func(_ context.Context, ref driver.Ref, e filelog.Event) {
+			if m, ok := e.(filedriver.Missing); ok && ref.ID == "a" && errors.Is(m.Err, fs.ErrNotExist) {
+				events++
+			}
+		}})
+		require.NoError(t, err)
+		return d
+	}
+	d := open()
+	row, err := d.Create(t.Context(), key, newSession("a"))
+	require.NoError(t, err)
+	refused := func(d *filedriver.Driver) {
+		t.Helper()
+		before := events
+		_, err = d.Load(t.Context(), key, newSession("b"))
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.ErrorContains(t, err, "a.jsonl")
+		require.Equal(t, before+1, events)
+		rows, err := d.List(t.Context(), "main", driver.Position{}, 0)
+		require.NoError(t, err)
+		require.Empty(t, rows)
+	}
 	require.NoError(t, os.Rename(path, path+".away"))
 	_, err = settle(t.Context(), d, row.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, newSession("b"))
+	refused(d)
+	for range 2 { // the index keeps the row, even if it is written anew
+		require.NoError(t, d.Close())
+		d = open()
+		refused(d)
+		other, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "other"}, newSession("c"))
+		require.NoError(t, err)
+		require.NoError(t, d.Delete(t.Context(), driver.Anywhere, other.Ref()))
+	}
+	require.NoError(t, os.Rename(path+".away", path))
+	got, err := d.Load(t.Context(), key, newSession("b"))
+	require.NoError(t, err)
+	require.Equal(t, "a", got.ID)
+
+	require.NoError(t, os.Remove(path))
+	refused(d)
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, row.Ref()))
+	got, err = d.Load(t.Context(), key, newSession("b"))
 	require.NoError(t, err)
 	require.Equal(t, "b", got.ID)
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions/b.jsonl")))
+	_, err = d.Create(t.Context(), key, newSession("d"))
+	require.NoError(t, err)
+	got, err = d.Load(t.Context(), key, newSession("e"))
+	require.NoError(t, err)
+	require.Equal(t, "d", got.ID)
+	require.NoError(t, d.Close())
 }

@@ -143,8 +143,10 @@ func (x *index) rewrite(sync bool) error {
 		head.Boot = "" // whoever reads it must compare it with the transcripts
 	}
 	data := appendRecord(nil, head)
-	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
-		e := x.find(id)
+	all := maps.Clone(x.byID)
+	maps.Copy(all, x.missing)
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		e := all[id]
 		if e.key == "" {
 			data = appendRecord(data, record{Unknown: id})
 			continue
@@ -160,7 +162,7 @@ func (x *index) rewrite(sync bool) error {
 			return x.fail("rewrite index", err, "nothing was written")
 		}
 		if !json.Valid(text) { // damage: the transcript holds the data of the row
-			x.del(e)
+			x.drop(id)
 			x.lost = true
 			return x.rewrite(sync)
 		}

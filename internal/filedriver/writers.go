@@ -43,6 +43,9 @@ func (x *index) finish(ctx context.Context) error {
 	}
 	// A killed process may have set the mark of a deletion and not written its line.
 	stray := x.info != nil && x.info.Mode()&fs.ModeSticky != 0 && len(x.deletes)+len(x.erases) == 0
+	if stray { // the deletion took the files
+		clear(x.missing)
+	}
 	if x.remake || stray {
 		if err := x.rewrite(false); err != nil { // a deletion must be possible on a full disk
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)

@@ -44,7 +44,7 @@ func TestChannelLogsStayApart(t *testing.T) {
 	}
 	for i, f := range []any{
 		turn.Begin, turn.TryBegin, turn.RunTools, turn.Dispatch, turn.Decide, turn.Queue, turn.Drain, turn.Undo,
-		turn.Pin, turn.Unpin, turn.Pins, turn.SetValue, turn.Values, turn.Retitle,
+		turn.Pin, turn.Unpin, turn.Pins, turn.SetValue, turn.Values, turn.Titles,
 		erase.Preview, erase.Run, erase.Resume,
 	} {
 		check(fmt.Sprint("function ", i), reflect.ValueOf(f))

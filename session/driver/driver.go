@@ -198,6 +198,7 @@ type Row struct {
 	Compactions   int       `json:"compactions,omitempty"` // rewound ones included, but not those that a fork was copied with
 	TTL           int64     `json:"ttl,omitempty"`         // seconds
 	Keep          bool      `json:"keep,omitempty"`
+	Trashed       int64     `json:"trashed,omitempty"` // as in the last metadata; counts only while the session is archived
 	// Usage is the usage of the answers, by model. The map is never changed: an
 	// update makes a new map.
 	Usage map[string]Usage `json:"usage,omitempty"`

@@ -15,6 +15,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// idemKey is the kind of places of idempotency keys.
+const idemKey = "idempotency key"
+
 // An eraser takes words out of the lines of one transcript.
 type eraser struct {
 	ref   session.Ref
@@ -213,6 +216,9 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 	case x.gone[e.ID] && !e.Erased:
 		x.note(e.Type(), e.ID)
 		e = e.Erase()
+		if x.match == nil && e.Idem != "" {
+			x.kept = append(x.kept, x.place(idemKey, e.ID))
+		}
 	case isCommit && !e.Erased && x.covers(commit.LastEntry, n):
 		x.note("abstract", e.ID)
 		e = e.Erase()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
 )
 
 // A look finds the entries to erase in sessions that a plan has not reached yet. It
@@ -190,6 +191,23 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 		}
 	}
 	return nil
+}
+
+// kept returns the places that an eraser keeps. In a fork for another owner than the one of a session
+// that goes, these are also its idempotency keys, and the key that the fork has taken over.
+func (l *look) kept(x *eraser) []transcript.Place {
+	row := l.rows[x.ref]
+	for _, base := range row.Descent {
+		was, here := l.rows[linked(base)]
+		if !here || !l.whole[was.Ref] || was.Owner == row.Owner {
+			continue
+		}
+		if len(x.places) > 0 && was.Key == row.Key {
+			return append(slices.Clip(x.kept), transcript.Place{Kind: "key", Agent: row.Agent, Session: row.ID})
+		}
+		return x.kept
+	}
+	return slices.DeleteFunc(slices.Clone(x.kept), func(p transcript.Place) bool { return p.Kind == idemKey })
 }
 
 // askBases asks for a copied entry in the nearest base that exists, and in the forks of

@@ -56,7 +56,9 @@ type Plan struct {
 	// Erasers.
 	Places []transcript.Place `json:"places"`
 	// Kept are entries that Match matches even when they are erased, because names
-	// of tools and values, keys and IDs stay. Erase the session if these must go.
+	// of tools and values, keys and IDs stay. They are also the idempotency keys and the
+	// key that a fork for another owner has taken over from a session that goes. Erase the
+	// session if these must go.
 	Kept []transcript.Place `json:"kept,omitempty"`
 
 	subject *transcript.Subject  // nil if the plan was read back from JSON
@@ -91,11 +93,9 @@ type Receipt struct {
 	Beyond []string `json:"beyond"`
 }
 
-// beyondReach is the Beyond of every receipt.
+// beyondReach is the end of every Beyond, after the part of the driver.
 var beyondReach = []string{
-	"exports, and copies of the folder that were made outside of the store: backups, snapshots of the file system",
-	"archives beside transcripts that lack lines of them, as after a partly restored backup: the store's log names them",
-	"blocks of the disk that are free now, until they are used again",
+	"exports",
 	"what model providers and tools were sent",
 	"logs that the application writes",
 	"what programs that have read the sessions keep in memory",
@@ -104,7 +104,7 @@ var beyondReach = []string{
 // scan yields the records of a session. It may be ranged over several times.
 func scan(ctx context.Context, st *session.Store, ref session.Ref) records {
 	return func(yield func(transcript.Record, error) bool) {
-		s, err := st.Get(ctx, ref)
+		s, err := get(ctx, st, ref)
 		if err != nil {
 			yield(transcript.Record{}, err)
 			return
@@ -113,9 +113,27 @@ func scan(ctx context.Context, st *session.Store, ref session.Ref) records {
 	}
 }
 
-// all returns all sessions.
-func all(ctx context.Context, st *session.Store) ([]session.Info, error) {
-	return st.List(ctx, &session.ListOptions{State: session.AnyState})
+// get returns a session, in the trash or not.
+func get(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
+	s, err := st.Get(ctx, ref)
+	if s != nil {
+		err = nil
+	}
+	return s, err
+}
+
+// all returns all sessions, and the ledgers of package session/retain.
+func all(ctx context.Context, st *session.Store) (rows []session.Info, err error) {
+	for _, o := range []session.ListOptions{
+		{State: session.AnyState}, {State: session.Trashed}, {State: session.AnyState, Key: session.Key{Agent: "_removed"}},
+	} {
+		more, err := st.List(ctx, &o)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

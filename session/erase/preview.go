@@ -76,7 +76,7 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	}
 	for _, x := range found {
 		p.Entries = append(p.Entries, Selection{Session: x.ref, Entries: slices.Sorted(maps.Keys(x.gone))})
-		p.Places, p.Kept = append(p.Places, x.places...), append(p.Kept, x.kept...)
+		p.Places, p.Kept = append(p.Places, x.places...), append(p.Kept, l.kept(x)...)
 		if l.rows[x.ref].State == session.Archived {
 			p.Archived = append(p.Archived, x.ref)
 			p.Places = append(p.Places, x.place("archive", ""))
@@ -99,12 +99,12 @@ var errForeign = fmt.Errorf("there are no such sessions in the scope: %w", fs.Er
 // all the same.
 func wholeOf(ctx context.Context, st *session.Store, row session.Info) (places []transcript.Place) {
 	place := transcript.Place{Kind: "transcript", Agent: row.Agent, Session: row.ID}
-	if row.State == session.Archived {
+	if row.State == session.Archived || row.State == session.Trashed {
 		place.Kind = "archive"
 	}
 	places = append(places, place)
 	named := map[string]bool{}
-	if s, err := st.Get(ctx, row.Ref); err == nil {
+	if s, err := get(ctx, st, row.Ref); err == nil {
 		names := session.ScanOptions{Backward: true, Keep: func(lines []byte) bool { return bytes.Contains(lines, []byte(`"sha256"`)) }}
 		for rec, err := range s.Scan(ctx, names) {
 			if err == nil {

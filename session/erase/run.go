@@ -19,7 +19,8 @@ import (
 // lost only entries still load, and their histories are as valid as before. They also
 // lose the reasoning after an erased entry, because a provider would refuse it there. A
 // retry under the idempotency key of an erased append is still found as repeated. A
-// fork made during the deletion of its base loses all copied lines.
+// fork made during the deletion of its base loses all copied lines. A session in the
+// trash that holds something of the plan is deleted.
 //
 // Run first stores the plan. After an error it may be called again with the same plan,
 // and the receipt is about that call alone. After a kill, [Resume] finishes the erase in
@@ -32,12 +33,13 @@ import (
 // forks that are made during the call; any other plan gives an error that matches
 // [errors.ErrUnsupported].
 func Run(ctx context.Context, st *session.Store, p Plan, also ...transcript.Eraser) (Receipt, error) {
-	r := run{st: st, plan: &p, receipt: Receipt{ID: p.ID, Beyond: slices.Clone(beyondReach)}}
+	r := run{st: st, plan: &p, receipt: Receipt{ID: p.ID, Beyond: slices.Concat(st.Beyond(), beyondReach)}}
 	err := r.start(ctx, also)
 	r.receipt.Done = time.Now().UTC()
 	if err != nil {
 		err = fmt.Errorf("erase: %w", err)
 	}
+	st.Audit(ctx, session.Action{Name: "erase", Err: err})
 	return r.receipt, err
 }
 
@@ -140,7 +142,14 @@ func (r *run) erase(ctx context.Context) error {
 		}
 		errs := []error{err}
 		for _, x := range found {
-			errs = append(errs, r.entries(ctx, x))
+			if row := l.rows[x.ref]; row.State == session.Trashed {
+				errs = append(errs, r.delete(ctx, row))
+				continue
+			}
+			here, err := r.entries(ctx, x)
+			if errs = append(errs, err); here {
+				r.receipt.Kept = append(r.receipt.Kept, l.kept(x)...)
+			}
 		}
 		errs = append(errs, r.note(ctx, l, found)) // matches that were appended since
 		err = errors.Join(errs...)
@@ -193,22 +202,28 @@ func (r *run) whole(ctx context.Context, rows map[session.Ref]session.Info) erro
 			continue // another session got the ID since
 		}
 		row.Ref = ref
-		places := wholeOf(ctx, r.st, row)
-		switch err := r.st.Delete(ctx, ref); {
-		case err == nil:
-			r.receipt.Places = append(r.receipt.Places, places...)
-		case !errors.Is(err, fs.ErrNotExist):
-			errs = append(errs, err)
-		}
+		errs = append(errs, r.delete(ctx, row))
 	}
 	return errors.Join(errs...)
 }
 
+// delete deletes a session.
+func (r *run) delete(ctx context.Context, row session.Info) error {
+	places := wholeOf(ctx, r.st, row)
+	err := r.st.Delete(ctx, row.Ref)
+	if err == nil {
+		r.receipt.Places = append(r.receipt.Places, places...)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
+}
+
 // entries erases entries of one session, if it has any. An archived session is archived
-// again.
-func (r *run) entries(ctx context.Context, x *eraser) error {
+// again. It reports whether the session is there and its new lines are.
+func (r *run) entries(ctx context.Context, x *eraser) (here bool, err error) {
 	rewrite := func() error {
-		s, err := r.st.Get(ctx, x.ref)
+		s, err := get(ctx, r.st, x.ref)
 		if err != nil {
 			return err
 		}
@@ -219,7 +234,7 @@ func (r *run) entries(ctx context.Context, x *eraser) error {
 			return x.lines(recs, write)
 		})
 	}
-	here, err := unlessGone(rewrite)
+	here, err = unlessGone(rewrite)
 	archived := errors.Is(err, session.ErrArchived)
 	if archived {
 		if err = r.st.SetState(ctx, x.ref, session.Live, -1); err == nil {
@@ -227,14 +242,14 @@ func (r *run) entries(ctx context.Context, x *eraser) error {
 		}
 	}
 	if err != nil || !here {
-		return err
+		return false, err
 	}
-	r.receipt.Places, r.receipt.Kept = append(r.receipt.Places, x.places...), append(r.receipt.Kept, x.kept...)
+	r.receipt.Places = append(r.receipt.Places, x.places...)
 	if archived && len(x.places) > 0 {
 		r.receipt.Places = append(r.receipt.Places, x.place("archive", ""))
 	}
 	if archived || slices.Contains(r.plan.Archived, x.ref) {
 		err = r.st.SetState(ctx, x.ref, session.Archived, -1)
 	}
-	return err
+	return true, err
 }

@@ -108,6 +108,10 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 		}
 		group.Go(func() error {
 			result, err := copySession(ctx, from, to, info, archived[info.Ref], &o)
+			if !o.DryRun {
+				from.Audit(ctx, session.Action{Name: "export", Session: info.Ref, Err: err})
+				to.Audit(ctx, session.Action{Name: "import", Session: info.Ref, Err: err})
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			report.add(result, err)

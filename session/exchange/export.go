@@ -23,7 +23,8 @@ import (
 //
 // All exports of this package call the filters of the store, which mask texts that are
 // older than their hook and add media: see [session.Options].
-func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
+func Lines(ctx context.Context, s *session.Session, w io.Writer) (err error) {
+	defer audit(ctx, s, &err)
 	out := bufio.NewWriter(w)
 	for b, err := range transcript.Batches(s.Scan(ctx, session.ScanOptions{})) {
 		if err == nil {
@@ -54,7 +55,8 @@ type Renderer interface {
 // the rest of the request, the name of the model for example; Request sets its
 // Messages, and adds the prompt of the history to its System. The report lists
 // content that the provider does not take.
-func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, base transcript.Request) (rebuild.Report, error) {
+func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, base transcript.Request) (_ rebuild.Report, err error) {
+	defer audit(ctx, s, &err)
 	h, err := s.History(ctx)
 	if err == nil {
 		err = redactHistory(ctx, s, &h)
@@ -75,7 +77,8 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 // as, the ID that the session had there for example, override the store. Export returns
 // counts of content that the program cannot hold, system prompts for example. The
 // program's index is written by [dialect.Writer.Close].
-func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (dialect.Losses, error) {
+func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (_ dialect.Losses, err error) {
+	defer audit(ctx, s, &err)
 	entries, lost, err := conversation(ctx, s)
 	if err != nil {
 		return nil, err
@@ -97,6 +100,11 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 		lost[name] += n
 	}
 	return lost, failed(s, err)
+}
+
+// audit reports an export of a session.
+func audit(ctx context.Context, s *session.Session, err *error) {
+	s.Store().Audit(ctx, session.Action{Name: "export", Session: s.Ref(), Err: *err})
 }
 
 func failed(s *session.Session, err error) error {

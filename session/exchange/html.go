@@ -14,7 +14,8 @@ import (
 // the session inside of it. It opens offline, loads nothing and runs only its own
 // script, which the policy in the file allows by its hash: all content is shown as
 // text. It shows the same as [Markdown], and images.
-func HTML(ctx context.Context, s *session.Session, w io.Writer) error {
+func HTML(ctx context.Context, s *session.Session, w io.Writer) (err error) {
+	defer audit(ctx, s, &err)
 	entries, _, err := conversation(ctx, s)
 	if err != nil {
 		return err

@@ -31,10 +31,11 @@ var ErrDiverged = errors.New("the source and the session made from it have gone 
 
 // ImportOptions of [Import]. Nil and zero fields are the defaults.
 type ImportOptions struct {
-	// Key returns the key that a session of the source belongs to; nil means
-	// the same Key, if the source has one that [session.ParseKey] reads. Any other is kept
-	// whole, as the Peer of the channel "foreign". A session without a key gets
-	// agent:<dialect>:<session ID>. Different keys stay different.
+	// Key returns the key that a session of the source belongs to. If it is nil, a key that
+	// [session.ParseKey] reads stays the same. Any other is kept whole, as the Peer of the
+	// channel "foreign", with the agent that it names if it begins with agent:<agent>:, else
+	// with the agent of the session, or "main". Different keys stay different. Sessions of
+	// programs without keys get agent:<dialect>:<session ID>.
 	Key func(dialect.Session) (session.Key, error)
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
@@ -87,12 +88,7 @@ func (i Imported) MarshalJSON() ([]byte, error) {
 // foreignChannel is the channel of keys that importKey keeps whole.
 const foreignChannel = "foreign"
 
-// importKey returns the key of a session of another program. A key of the form that
-// [session.ParseKey] reads becomes the same Key. Any other is kept whole, as the Peer of
-// the channel "foreign", with the agent that it names if it begins with agent:<agent>:,
-// else with the agent of the session, or "main". Different keys stay different. Sessions
-// of programs without keys get agent:<dialect>:<session ID>, with the agent "main" if
-// they name none. The error matches [session.ErrKey].
+// importKey is the default of [ImportOptions].Key. The error matches [session.ErrKey].
 func importKey(s dialect.Session) (session.Key, error) {
 	if s.Key == "" {
 		return checked(session.Key{Agent: cmp.Or(s.Agent, "main"), Channel: string(s.Dialect), Peer: cmp.Or(s.ID, s.Path)})
@@ -171,6 +167,9 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 		}
 		if im.Err != nil {
 			errs = append(errs, fmt.Errorf("exchange: import %s: %w", cmp.Or(s.Path, s.ID), im.Err))
+		}
+		if !o.DryRun {
+			st.Audit(ctx, session.Action{Name: "import", Session: im.Session, Err: im.Err})
 		}
 		report = append(report, im.Imported)
 		if errors.Is(im.Err, session.ErrClosed) {

@@ -25,7 +25,8 @@ import (
 // Calls, results and reasoning are folded away, in fences longer than any in
 // their content. Images and documents are named with their type and size.
 // Control characters are shown as their pictures.
-func Markdown(ctx context.Context, s *session.Session, w io.Writer) error {
+func Markdown(ctx context.Context, s *session.Session, w io.Writer) (err error) {
+	defer audit(ctx, s, &err)
 	entries, lost, err := conversation(ctx, s)
 	if err != nil {
 		return err

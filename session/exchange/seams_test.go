@@ -1,4 +1,4 @@
 package exchange
 
-// Seams for tests.
+// ImportKey is the default of [ImportOptions].Key.
 var ImportKey = importKey

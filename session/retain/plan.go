@@ -26,11 +26,16 @@ type Policy struct {
 	// MaxSessions is how many sessions stay, the newest, and MaxBytes how many bytes
 	// their transcripts may have together; with PerOwner both apply to each owner
 	// alone. PerKey is how many sessions of each key stay. 0 means unlimited.
-	// Protected sessions stay even beyond a limit.
+	// Protected sessions stay even beyond a limit. A session that is dated more than an
+	// hour ahead of the clock is never selected and does not count.
 	MaxSessions int   `json:"maxSessions,omitempty"`
 	MaxBytes    int64 `json:"maxBytes,omitempty"`
 	PerOwner    bool  `json:"perOwner,omitempty"`
 	PerKey      int   `json:"perKey,omitempty"`
+
+	// Trash is how long sessions stay in the trash; 0 means 30 days. Then every plan
+	// deletes them.
+	Trash time.Duration `json:"trash,omitempty"`
 
 	// Delete deletes the selected sessions, archived ones too. Otherwise they are
 	// archived, and sessions that are already archived do not count.
@@ -61,7 +66,7 @@ type Plan struct {
 // may come from [Policy].Default.
 type Item struct {
 	session.Info
-	// Why the session was selected: ttl, count or bytes.
+	// Why the session was selected: ttl, count or bytes, or trash, which deletes it.
 	Why string `json:"why"`
 	// Protected is the reason why Apply will leave the session alone, if there is one:
 	//   - keep: see [transcript.Meta];
@@ -77,6 +82,7 @@ const (
 	whyTTL   = "ttl"
 	whyCount = "count"
 	whyBytes = "bytes"
+	whyTrash = "trash"
 
 	hasKeep     = "keep"
 	isCurrent   = "current"
@@ -86,8 +92,10 @@ const (
 	turnRunning = "turn"
 )
 
-// recentAge is how old the last message of a session must be.
-const recentAge = time.Hour
+const (
+	recentAge = time.Hour           // how old the last message of a session must be
+	trashAge  = 30 * 24 * time.Hour // how long sessions stay in the trash
+)
 
 // Preview returns the sessions that p selects. Like [session.Store.List] it reads the
 // index, and only those transcripts that have changed since the index was written. It
@@ -101,10 +109,14 @@ const recentAge = time.Hour
 //
 // A negative limit gives an error that matches [fs.ErrInvalid].
 func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
-	if min(int64(p.Default), int64(p.MaxSessions), p.MaxBytes, int64(p.PerKey)) < 0 {
+	if min(int64(p.Default), int64(p.Trash), int64(p.MaxSessions), p.MaxBytes, int64(p.PerKey)) < 0 {
 		return Plan{}, fmt.Errorf("retain: preview: a limit of %+v is negative: %w", p, fs.ErrInvalid)
 	}
 	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
+	if err != nil {
+		return Plan{}, fmt.Errorf("retain: preview: %w", err)
+	}
+	trashed, err := st.List(ctx, &session.ListOptions{State: session.Trashed})
 	if err != nil {
 		return Plan{}, fmt.Errorf("retain: preview: %w", err)
 	}
@@ -112,12 +124,22 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 	c := choice{Policy: p, now: plan.now()}
 	for _, info := range slices.Backward(infos) {
 		if p.Delete || info.State != session.Archived {
-			c.all = append(c.all, Item{Info: info})
+			plan.Of++
+			if info.UpdatedAt.Sub(c.now) <= recentAge {
+				c.all = append(c.all, Item{Info: info})
+			}
 		}
 	}
 	c.times()
 	c.quotas()
-	plan.At, plan.Of = c.now.UTC(), len(c.all)
+	plan.At = c.now.UTC()
+	for _, info := range slices.Backward(trashed) {
+		item := Item{Info: info}
+		if item.Expires = info.Trashed.Add(cmp.Or(p.Trash, trashAge)); !c.now.Before(item.Expires) {
+			item.Why = whyTrash
+		}
+		c.all = append(c.all, item)
+	}
 	for _, item := range c.all {
 		if item.Why == "" {
 			continue
@@ -208,8 +230,10 @@ func (c *choice) choose(item *Item, why string) {
 // protection returns the reason to leave a session alone, if there is one.
 func protection(info session.Info, over time.Time, why string, now time.Time) string {
 	switch {
-	case why == whyTTL && now.Before(over): // a clock was corrected
+	case (why == whyTTL || why == whyTrash) && now.Before(over): // a clock was corrected
 		return clockAlone
+	case why == whyTrash:
+		return ""
 	case info.Keep:
 		return hasKeep
 	case info.Current && why != whyTTL:
@@ -226,7 +250,7 @@ var ErrForce = errors.New("the plan is for more than a quarter of the sessions, 
 
 // check returns an error if the plan must not be applied.
 func (p Plan) check() error {
-	n := p.due()
+	n := p.due() - p.trash()
 	if !p.Force && 4*n > p.Of {
 		return fmt.Errorf("%w (%d of %d)", ErrForce, n, p.Of)
 	}
@@ -251,6 +275,16 @@ func (p Plan) due() (n int) {
 	return n
 }
 
+// trash is the number of sessions in the trash whose time is over.
+func (p Plan) trash() (n int) {
+	for _, item := range p.Items {
+		if item.Why == whyTrash {
+			n++
+		}
+	}
+	return n
+}
+
 // String returns the plan as lines for a person. Titles and keys are quoted.
 func (p Plan) String() string {
 	var sb strings.Builder
@@ -258,10 +292,14 @@ func (p Plan) String() string {
 	if p.Delete {
 		verb = "delete"
 	}
-	fmt.Fprintf(&sb, "%s %d of %d sessions, %d bytes\n", verb, p.due(), p.Of, p.Freed)
+	fmt.Fprintf(&sb, "%s %d of %d sessions", verb, p.due()-p.trash(), p.Of)
+	if n := p.trash(); n > 0 {
+		fmt.Fprintf(&sb, ", delete %d in the trash", n)
+	}
+	fmt.Fprintf(&sb, ", %d bytes\n", p.Freed)
 	for _, item := range p.Items {
 		why := item.Why
-		if why == whyTTL {
+		if why == whyTTL || why == whyTrash {
 			why += " over " + item.Expires.UTC().Format(time.RFC3339)
 		}
 		if item.Protected != "" {

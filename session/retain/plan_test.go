@@ -280,14 +280,16 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A clock that is behind the newest message, or the plan, refuses the plan once.
+// A clock that is behind the newest messages, or the plan, refuses the plan once.
 func TestClockThatWentBack(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
 	defer storetest.Close(t, a.Store)
 	for i := range 20 {
 		a.add(t, fmt.Sprint("s", i), time.Duration(i)*day, session.CreateOptions{})
 	}
-	a.add(t, "future", -2*time.Hour, session.CreateOptions{})
+	for i := range 7 { // more than a quarter
+		a.add(t, fmt.Sprint("future", i), -2*time.Hour, session.CreateOptions{})
+	}
 	limit := retain.Policy{MaxSessions: 18}
 	plan, err := retain.Preview(t.Context(), a.Store, a.by(limit))
 	require.NoError(t, err)
@@ -306,7 +308,7 @@ func TestClockThatWentBack(t *testing.T) {
 	plan.Force = true
 	_, err = retain.Apply(t.Context(), a.Store, plan)
 	require.NoError(t, err)
-	require.NoError(t, a.Delete(t.Context(), session.Ref{Agent: "main", ID: "future"}))
+	require.NoError(t, a.Delete(t.Context(), session.Ref{Agent: "main", ID: "future0"}))
 	plan.Force = false
 	_, err = retain.Apply(t.Context(), a.Store, plan)
 	require.ErrorIs(t, err, retain.ErrForce)
@@ -523,4 +525,38 @@ func TestScope(t *testing.T) {
 	require.ErrorIs(t, retain.Run(ctx, scope, retain.Policy{Default: 1, Force: true, Delete: true}, time.Hour, nil), context.Canceled)
 	require.Contains(t, storetest.History(t, berts), "question of bert")
 	require.Contains(t, storetest.History(t, adas), "question of ada")
+}
+
+// Sessions that are dated ahead are never selected, take no room from others, and do not
+// keep a plan from being applied.
+func TestDatedAhead(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	clock := now.AddDate(5, 0, 0)
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: func() time.Time { return clock }})
+	defer storetest.Close(t, st)
+	ahead := answered(t, st, storetest.CLI, nil)
+	var old []string
+	for day := range 8 {
+		clock = now.AddDate(0, 0, day-30)
+		old = append(old, answered(t, st, storetest.CLI, nil).Ref().ID)
+	}
+	clock = now
+	p := retain.Policy{MaxSessions: 7, Delete: true, Now: func() time.Time { return now }}
+	plan, err := retain.Preview(t.Context(), st, p)
+	require.NoError(t, err)
+	require.Len(t, plan.Items, 1)
+	require.Equal(t, old[0], plan.Items[0].ID)
+	report, err := retain.Apply(t.Context(), st, plan)
+	require.NoError(t, err)
+	require.Equal(t, "done", report.Items[0].Outcome)
+	require.NoError(t, st.Delete(t.Context(), ahead.Ref()))
+
+	// Half of them ahead is a clock that went back.
+	p.Now = func() time.Time { return now.AddDate(0, 0, -27) }
+	plan, err = retain.Preview(t.Context(), st, p)
+	require.NoError(t, err)
+	require.Empty(t, plan.Items)
+	_, err = retain.Apply(t.Context(), st, plan)
+	require.ErrorIs(t, err, retain.ErrForce)
 }

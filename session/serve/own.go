@@ -3,10 +3,12 @@ package serve
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -26,14 +28,15 @@ var ownRoutes = []Route{
 	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow which sessions change.", Media: mediaEvents}, (*Request).ownChanges),
 	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search what was said.", Media: mediaLines}, (*Request).ownSearch),
 	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan what to archive or delete.", Admin: true}, (*Request).ownPlan),
-	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownApply),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Audit: "retention", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownApply),
 	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan what to erase.", Admin: true}, (*Request).ownPlanErase),
-	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownErase),
-	{Method: "POST", Path: ownStore + "/import", Summary: "Import a transcript of this or another program.", Admin: true, In: lines{}, Out: []ownImported{}, Do: (*Request).ownImport},
+	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Audit: "erase", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownErase),
+	{Method: "POST", Path: ownStore + "/import", Audit: "import", Summary: "Import a transcript of this or another program.", Admin: true, In: lines{}, Out: []ownImported{}, Do: (*Request).ownImport},
+	onStore(Route{Method: "GET", Path: ownStore + "/removed", Summary: "List deleted sessions, with the rule and the usage."}, (*Request).ownRemoved),
 
 	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*Request).ownGet),
 	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, lifetime or pin."}, (*Request).ownMeta),
-	onSession(Route{Method: "DELETE", Path: ownSession, Summary: "Delete a session."}, (*Request).ownDelete),
+	onRef(Route{Method: "DELETE", Path: ownSession, Audit: "delete", Summary: "Delete a session, in the trash or not."}, (*Request).ownDelete),
 	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*Request).ownPage),
 	onSession(Route{Method: "POST", Path: ownSession + "/entries", Summary: "Append a message."}, (*Request).ownAppend),
 	onSession(Route{Method: "POST", Path: ownSession + "/queue", Summary: "Say something to the agent.", Answers: true}, (*Request).ownQueue),
@@ -42,13 +45,14 @@ var ownRoutes = []Route{
 	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", Media: mediaEvents}, (*Request).ownFollow),
 	onSession(Route{Method: "GET", Path: ownSession + "/context", Summary: "Say what fills the window of a session."}, (*Request).fills),
 	onSession(Route{Method: "GET", Path: ownSession + "/health", Summary: "Look for damage."}, (*Request).ownHealth),
-	onSession(Route{Method: "GET", Path: ownSession + "/export", Summary: "Write the session in another form.", Media: mediaText}, (*Request).ownExport),
+	onSession(Route{Method: "GET", Path: ownSession + "/export", Audit: "export", Summary: "Write the session in another form.", Media: mediaText}, (*Request).ownExport),
 	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search what was said.", Media: mediaLines}, (*Request).ownSearchOne),
 	onSession(Route{Method: "POST", Path: ownSession + "/fork", Summary: "Make a session that begins like this one."}, (*Request).ownFork),
 	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take the history back."}, (*Request).ownRewind),
 	onSession(Route{Method: "POST", Path: ownSession + "/hide", Summary: "Leave messages out of the history, or show them again."}, (*Request).ownHide),
-	onSession(Route{Method: "POST", Path: ownSession + "/archive", Summary: "Compress a session."}, (*Request).ownArchive),
-	onSession(Route{Method: "POST", Path: ownSession + "/restore", Summary: "Bring back an archived session."}, (*Request).ownRestore),
+	onSession(Route{Method: "POST", Path: ownSession + "/archive", Audit: "archive", Summary: "Compress a session."}, (*Request).ownArchive),
+	onRef(Route{Method: "POST", Path: ownSession + "/trash", Audit: "trash", Summary: "Put a session into the trash."}, (*Request).ownTrash),
+	onRef(Route{Method: "POST", Path: ownSession + "/restore", Audit: "restore", Summary: "Bring back an archived or trashed session."}, (*Request).ownRestore),
 	onSession(Route{Method: "GET", Path: ownSession + "/pending", Summary: "Read what is unfinished: calls, a missing answer, the queue."}, (*Request).ownPending),
 	onSession(Route{Method: "POST", Path: ownSession + "/calls/{entry}/decision", Summary: "Decide on a call and continue the answer."}, (*Request).ownDecide),
 	onSession(Route{Method: "POST", Path: ownSession + "/interrupt", Summary: "Ask for an end of the turn."}, (*Request).ownInterrupt),
@@ -101,6 +105,17 @@ func onSession[In, Out any](r Route, f func(*Request, *session.Session, In) (Out
 	})
 }
 
+// onRef completes a route below a session, which may be in the trash.
+func onRef[Out any](r Route, f func(*Request, session.Ref) (Out, error)) Route {
+	return onStore(r, func(q *Request, _ none) (out Out, err error) {
+		agent, err := q.agent(q.PathValue("agent"))
+		if err != nil {
+			return out, err
+		}
+		return f(q, session.Ref{Agent: agent, ID: q.PathValue("id")})
+	})
+}
+
 type ownSessions struct {
 	Sessions []session.Info `json:"sessions"`
 	Next     string         `json:"next,omitempty"` // the parameter after of the next page
@@ -128,9 +143,21 @@ func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	opts.After, opts.Limit = "", 0
 	infos, err := q.Sessions(&opts)
 	sum := session.Usage{}
-	for _, i := range infos {
-		for model, more := range i.Usage {
+	add := func(u session.Usage) {
+		for model, more := range u {
 			sum[model] = sum[model].Plus(more)
+		}
+	}
+	for _, i := range infos {
+		add(i.Usage)
+	}
+	if all := (session.ListOptions{Key: session.Key{Agent: opts.Agent}, Owner: opts.Owner, State: session.AnyState}); err == nil && opts == all {
+		var removed []retain.Removal
+		removed, err = q.ownRemoved(none{})
+		for _, r := range removed {
+			if (opts.Agent == "" || opts.Agent == r.Agent) && (opts.Owner == "" || opts.Owner == r.Owner) {
+				add(r.Usage)
+			}
 		}
 	}
 	return sum, err
@@ -164,8 +191,28 @@ func (q *Request) ownMeta(s *session.Session, m ownMeta) (session.Info, error) {
 	return q.described(s, err)
 }
 
-func (q *Request) ownDelete(s *session.Session, _ none) (n none, err error) {
-	return n, q.Store.Delete(q.Context(), s.Ref())
+func (q *Request) ownDelete(ref session.Ref) (n none, err error) {
+	return n, retain.Delete(q.Context(), q.Store, ref)
+}
+
+func (q *Request) ownTrash(ref session.Ref) (n none, err error) {
+	return n, retain.Trash(q.Context(), q.Store, ref)
+}
+
+func (q *Request) ownRestore(ref session.Ref) (i session.Info, err error) {
+	if err := retain.Restore(q.Context(), q.Store, ref); err != nil {
+		return i, err
+	}
+	s, err := q.Store.Get(q.Context(), ref)
+	if err != nil {
+		return i, err
+	}
+	return s.Info(q.Context())
+}
+
+func (q *Request) ownRemoved(none) ([]retain.Removal, error) {
+	all, err := retain.Removals(q.Context(), q.Store)
+	return slices.DeleteFunc(all, func(r retain.Removal) bool { return !q.Principal.May(r.Agent) }), err
 }
 
 type ownEntries struct {
@@ -254,16 +301,7 @@ func (q *Request) described(s *session.Session, err error) (session.Info, error)
 }
 
 func (q *Request) ownArchive(s *session.Session, _ none) (session.Info, error) {
-	return q.changed(s, session.Archived)
-}
-
-func (q *Request) ownRestore(s *session.Session, _ none) (session.Info, error) {
-	return q.changed(s, session.Live)
-}
-
-// changed describes a session after a change of its state.
-func (q *Request) changed(s *session.Session, to session.State) (session.Info, error) {
-	return q.described(s, q.Store.SetState(q.Context(), s.Ref(), to, -1))
+	return q.described(s, q.Store.SetState(q.Context(), s.Ref(), session.Archived, -1))
 }
 
 type ownPinned struct {

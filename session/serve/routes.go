@@ -34,6 +34,10 @@ type Route struct {
 	// answer it cuts the connection.
 	Do func(*Request) error `json:"-"`
 
+	// Audit names what the route does to whole sessions, such as delete or export: a line
+	// of the log says who has done it. Empty is nothing of that kind.
+	Audit string `json:"-"`
+
 	// In and Out have the types of the request and of its answer in JSON, for the document.
 	// A GET or DELETE has the members of In as parameters. Media is the type of the answer,
 	// or the types, with ", " between them; empty is application/json.
@@ -119,6 +123,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		err = e.route.Do(q)
+		e.audit(q, err)
 	}
 	if err != nil {
 		e.refuse(q, err)
@@ -288,6 +293,13 @@ func (e endpoint) refuse(q *Request, err error) {
 	if p == errInternal && q.Context().Err() == nil { // else the client has left
 		e.sv.opts.Logger.Error("serve: a request failed", "method", e.route.Method, "route", e.route.Path, "err", discreet(err))
 	}
+	if p == errWho || p == errForbidden {
+		if left, due := e.sv.refusals.due(time.Now()); due {
+			e.sv.opts.Logger.Warn("serve: refused", "method", e.route.Method, "route", e.route.Path, "code", p.Code,
+				"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
+			e.sv.store.Audit(q.Context(), session.Action{Name: "refuse", Owner: q.Principal.Owner, Err: p})
+		}
+	}
 	if q.w.begun { // the client sees that the answer is not whole
 		panic(http.ErrAbortHandler)
 	}
@@ -306,6 +318,20 @@ func (e endpoint) refuse(q *Request, err error) {
 	}
 	q.w.Header().Set("Content-Type", "application/problem+json")
 	q.JSON(p.Status, p)
+}
+
+// audit logs who has used a route that does something to whole sessions. The store reports
+// the same to its Options.Audit.
+func (e endpoint) audit(q *Request, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = problemOf(err).Code
+	}
+	if e.route.Audit == "" || outcome == errNotFound.Code { // any client can name sessions that do not exist
+		return
+	}
+	e.sv.opts.Logger.Info("serve: audit", "action", e.route.Audit, "agent", q.PathValue("agent"), "session", q.PathValue("id"),
+		"owner", q.Principal.Owner, "admin", q.Principal.Admin, "outcome", outcome)
 }
 
 // JSON answers with a status and JSON.

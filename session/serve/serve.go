@@ -111,14 +111,15 @@ type Server struct {
 	bytes  *shares // of bodies
 	paged  bool    // [Page] is served
 
-	closing context.Context //nolint:containedctx // done once Close was called
-	close   context.CancelFunc
-	life    context.Context //nolint:containedctx // ends streams and answers at Close
-	end     context.CancelCauseFunc
-	mu      sync.Mutex               // also held while closing is cancelled
-	answers map[session.Ref]*answers // of sessions that are being answered
-	busy    map[string]int           // how many requests of each account are being answered
-	working sync.WaitGroup
+	closing  context.Context //nolint:containedctx // done once Close was called
+	close    context.CancelFunc
+	life     context.Context //nolint:containedctx // ends streams and answers at Close
+	end      context.CancelCauseFunc
+	mu       sync.Mutex               // also held while closing is cancelled
+	answers  map[session.Ref]*answers // of sessions that are being answered
+	busy     map[string]int           // how many requests of each account are being answered
+	refusals refusals
+	working  sync.WaitGroup
 }
 
 var errClosed = errors.New("the server is being stopped: try again later")

@@ -28,9 +28,16 @@ var milestones = []int{4, 12, 30, 80}
 // titleTime is how long a Titler may take.
 const titleTime = 30 * time.Second
 
-// Titles returns a function that calls [Retitle] with the Titler, which must not be nil,
-// for the AfterTurn of [session.Options]. After an error of the Titler it asks again at
-// the next of the numbers of messages.
+// Titles returns a function for the AfterTurn of [session.Options]. It asks the Titler,
+// which must not be nil, for a title if the session has reached 4, 12, 30 or 80 messages
+// since its title was set. After an error of the Titler it asks again at the next of these
+// numbers. A title that was set by hand is never replaced, not even one that is set
+// while the Titler works. A title by a Titler has TitleBy in its [transcript.Meta].
+//
+// The title is the first line of the answer that has a letter or a digit, without
+// control characters and surrounding quotes, cut to 60 runes. If there is no such line,
+// nothing changes. The Titler gets at most 30 seconds. After an error, of the Titler or of
+// the append, nothing was written.
 func Titles(t Titler) func(ctx context.Context, s *session.Session) error {
 	const most = 4_096 // sessions that are remembered
 	var mu sync.Mutex
@@ -52,20 +59,7 @@ func Titles(t Titler) func(ctx context.Context, s *session.Session) error {
 	}
 }
 
-// Retitle asks the Titler, which must not be nil, for a title if the session has reached
-// 4, 12, 30 or 80 messages since its title was set, and reports whether the title
-// changed. A title that was set by hand is never replaced, not even one that is set
-// while the Titler works. A title by a Titler has TitleBy in its [transcript.Meta].
-//
-// The title is the first line of the answer that has a letter or a digit, without
-// control characters and surrounding quotes, cut to 60 runes. If there is no such line,
-// nothing changes. The Titler gets at most 30 seconds. After an error, of the Titler or of
-// the append, nothing was written.
-func Retitle(ctx context.Context, s *session.Session, t Titler) (changed bool, err error) {
-	return retitle(ctx, s, t, func(int) bool { return true })
-}
-
-// retitle is Retitle, unless want refuses the milestone that the session has reached.
+// retitle asks for a title if want accepts the milestone that the session has reached.
 func retitle(ctx context.Context, s *session.Session, t Titler, want func(milestone int) bool) (changed bool, err error) {
 	const op = "retitle"
 	var in []transcript.Message

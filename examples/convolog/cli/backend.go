@@ -15,14 +15,16 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A backend is a store: a folder or a server, as far as commands need it. The methods
+// A backend is a store: a folder or a server, with the methods that commands call. The methods
 // of session.Store are the same here.
 type backend interface {
 	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)
 	Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error]
 	Archive(ctx context.Context, ref session.Ref) error
 	Restore(ctx context.Context, ref session.Ref) error
+	Trash(ctx context.Context, ref session.Ref) error
 	Delete(ctx context.Context, refs ...session.Ref) error
+	Removals(ctx context.Context) ([]retain.Removal, error)
 	PlanRetention(ctx context.Context, r retain.Policy) (retain.Plan, error)
 	Apply(ctx context.Context, plan retain.Plan) (retain.Report, error)
 	PlanErase(ctx context.Context, what erase.Erasure) (erase.Plan, error)

@@ -10,7 +10,7 @@ import (
 //
 // Commands use a backend: a folder, or the routes of session/serve. One table of tests
 // runs each command over both. doctor opens a store for reading; its repairs happen
-// when a store is opened for writing, so it has no code that changes a transcript.
+// when a store is opened for writing, so none of its code changes a transcript.
 // convert imports into memory and exports from there.
 
 // access is the use of the store by a command.
@@ -43,7 +43,7 @@ func commands() []command {
 		{"session new", "[KEY]", newFlags + " mask", makes, "Make a session and print its ID. Without a key it has one of its own.", newSession},
 		{"session list", "", listFlags + " limit", looks, "List sessions, the one with the newest message first.", listSessions},
 		{"session get", "SESSION", "", looks, "Describe a session: its row, its numbers, pending work.", getSession},
-		{"session delete", "SESSION", "", changes, "Delete a session for good.", deleteSession},
+		{"session delete", "SESSION", "now yes", changes, "Put a session into the trash, or delete it now, for good.", deleteSession},
 		{"session add-message", "SESSION", "role content", changes, "Append a message.", addMessage},
 		{"session commit", "SESSION", "", changes, "Close a chapter of messages, to make memories of.", commit},
 
@@ -55,11 +55,12 @@ func commands() []command {
 		{"hide", "SESSION ENTRY...", "", changes, "Leave messages out of the history, with the calls and results that go with them.", hide},
 		{"unhide", "SESSION ENTRY...", "", changes, "Show hidden messages again.", hide},
 		{"stats", "[SESSION]", listFlags, looks, "Count turns, tokens, compactions; without a session, all sessions.", stats},
-		{"usage", "[SESSION]", listFlags, looks, "Sum up what the answers have cost, by model.", usage},
+		{"usage", "[SESSION]", listFlags, looks, "Sum up what the answers have cost, by model; without a session, deleted ones too.", usage},
+		{"removed", "", "agent owner", looks, "List deleted sessions: when, by which rule, how large.", removed},
 
-		{"prune", "", "older-than ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, old and surplus sessions. Look at the plan with -n first.", prune},
+		{"prune", "", "older-than trash-for ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, old and surplus sessions, and empty the trash. Look at the plan with -n first.", prune},
 		{"archive", "SESSION", "", changes, "Compress a session. It is still read and found.", archiveSession},
-		{"restore", "SESSION", "", changes, "Bring an archived session back.", restoreSession},
+		{"restore", "SESSION", "", changes, "Bring a session back from the archive or the trash.", restoreSession},
 		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", eraseData},
 		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain damage in the store, or in transcripts of any program, and change nothing.", doctor},
 		{"import", "FILE|FOLDER...", "mask", makes, "Bring sessions of this or another program into the store; repeat it for new entries.", importSessions},
@@ -89,14 +90,14 @@ Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
   show, follow, search     read a conversation, watch it grow, find texts
   title, fork              name a session, branch off
   hide, unhide             take messages out of the history, and bring them back
-  stats, usage             numbers and costs
-  prune, archive, restore  put away what is old, and bring it back
+  stats, usage, removed    numbers, costs, deleted sessions
+  prune, archive, restore  put away old sessions, and bring them back
   erase                    remove a person, a session or entries everywhere
-  doctor                   explain damage, repair what is safe
+  doctor                   explain damage, make safe repairs
   import, export           in and out of the store
   inspect, convert         transcripts of any program, without a store
   copy                     a whole store into another one
-  serve                    put a folder behind HTTP
+  serve                    serve a folder over HTTP
   help COMMAND             arguments and flags of a command
 
 Sessions are named by ID, the beginning of one, or key. With every command:

@@ -137,6 +137,9 @@ func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 		for _, damage := range h.Damage {
 			found = append(found, damaged(damage))
 		}
+		if isAhead(i) {
+			found = append(found, note("dated-ahead", "The last message has a time in the future: "+stamp(i.UpdatedAt)+". The session comes first in lists, and retention leaves it out.", "nothing is to be done, or delete or archive it by hand"))
+		}
 		for n := range found {
 			found[n].File = c.backend.file(i)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -355,4 +356,48 @@ func TestDoctorCounts(t *testing.T) {
 	one.screen = true
 	_, errs, _ = one.run("doctor", file)
 	require.Contains(t, errs, "1 file\r")
+}
+
+// Doctor names a session whose transcript is missing, and the file in its place; the key
+// gets no new session until the old one is deleted or back.
+func TestDoctorMissing(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "main:cli:user", "--id", "alpha", "--title", "Porto")
+	folder := filepath.Join(sh.dir, "agents", "main", "sessions")
+	placeholder := filepath.Join(folder, ".alpha.jsonl.icloud")
+	require.NoError(t, os.Rename(filepath.Join(folder, "alpha.jsonl"), placeholder))
+	for range 2 { // the second one after a repair, which opens the store for writing
+		out := sh.must(exitFound, "doctor")
+		for _, want := range []string{"missing", "alpha", "Porto", "main:cli:user", ".alpha.jsonl.icloud"} {
+			require.Contains(t, out, want)
+		}
+		_, _, code := sh.run("doctor", "--repair")
+		require.Equal(t, exitFound, code)
+	}
+	st, err := session.Open(sh.dir, nil)
+	require.NoError(t, err)
+	_, err = st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, st.Close())
+	require.NoError(t, os.Rename(placeholder, filepath.Join(folder, "alpha.jsonl")))
+	sh.must(0, "doctor")
+	require.NoError(t, os.Remove(filepath.Join(folder, "alpha.jsonl")))
+	sh.must(0, "session", "delete", "alpha", "--now")
+	sh.must(0, "doctor")
+	sh.must(exitAbsent, "session", "delete", "alpha", "--now")
+}
+
+// Lists and doctor mark a session whose time is ahead.
+func TestDatedAhead(t *testing.T) {
+	sh := overFolder(t)
+	st, err := session.Open(sh.dir, &session.Options{Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }})
+	require.NoError(t, err)
+	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.UserText("hello"))
+	require.NoError(t, err)
+	require.NoError(t, st.Close())
+	require.Contains(t, sh.must(0, "session", "list"), "(dated ahead)")
+	found, _ := sh.diagnose()
+	require.Equal(t, []string{"(dated-ahead)"}, found)
 }

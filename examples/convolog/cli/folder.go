@@ -150,6 +150,18 @@ func (f *folder) Restore(ctx context.Context, ref session.Ref) error {
 	return f.SetState(ctx, ref, session.Live, -1)
 }
 
+func (f *folder) Trash(ctx context.Context, ref session.Ref) error {
+	return retain.Trash(ctx, f.Store, ref)
+}
+
+func (f *folder) Delete(ctx context.Context, refs ...session.Ref) error {
+	return retain.Delete(ctx, f.Store, refs...)
+}
+
+func (f *folder) Removals(ctx context.Context) ([]retain.Removal, error) {
+	return retain.Removals(ctx, f.Store)
+}
+
 func (f *folder) PlanRetention(ctx context.Context, p retain.Policy) (retain.Plan, error) {
 	return retain.Preview(ctx, f.Store, p)
 }

@@ -75,9 +75,21 @@ func usage(ctx context.Context, c *call) error {
 		return err
 	}
 	sum := session.Usage{}
-	for _, i := range infos {
-		for model, more := range i.Usage {
+	add := func(u session.Usage) {
+		for model, more := range u {
 			sum[model] = sum[model].Plus(more)
+		}
+	}
+	for _, i := range infos {
+		add(i.Usage)
+	}
+	if len(c.args) == 0 && c.state == "" && c.list.Label == "" {
+		gone, err := c.removals(ctx)
+		if err != nil {
+			return err
+		}
+		for _, r := range gone {
+			add(r.Usage)
 		}
 	}
 	return c.value(sum, func() {
@@ -91,13 +103,36 @@ func usage(ctx context.Context, c *call) error {
 	})
 }
 
+// removals returns the deleted sessions that the flags choose.
+func (c *call) removals(ctx context.Context) ([]retain.Removal, error) {
+	all, err := c.backend.Removals(ctx)
+	return slices.DeleteFunc(all, func(r retain.Removal) bool {
+		return c.list.Agent != "" && r.Agent != c.list.Agent || c.list.Owner != "" && r.Owner != c.list.Owner
+	}), err
+}
+
+func removed(ctx context.Context, c *call) error {
+	all, err := c.removals(ctx)
+	if err != nil {
+		return err
+	}
+	return c.value(all, func() {
+		if len(all) == 0 {
+			c.say("No session was deleted.")
+		}
+		for _, r := range all {
+			c.say("%-36s  %s  %-5s  %s", r.ID, stamp(r.At), r.Rule, count(r.Size, "byte"))
+		}
+	})
+}
+
 func prune(ctx context.Context, c *call) error {
 	r := c.retention
 	if r.MaxSessions < 0 || r.MaxBytes < 0 || r.PerKey < 0 {
 		return c.wrong("a limit is less than 0")
 	}
-	if !r.TTL && r.Default == 0 && r.MaxSessions == 0 && r.MaxBytes == 0 && r.PerKey == 0 {
-		return c.wrong("choose what to put away: --older-than, --ttl, --max-sessions, --max-bytes or --per-key")
+	if !r.TTL && r.Default == 0 && r.Trash == 0 && r.MaxSessions == 0 && r.MaxBytes == 0 && r.PerKey == 0 {
+		return c.wrong("choose what to put away: --older-than, --trash-for, --ttl, --max-sessions, --max-bytes or --per-key")
 	}
 	plan, err := c.backend.PlanRetention(ctx, r)
 	if err != nil {

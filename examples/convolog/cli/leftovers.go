@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -64,7 +65,7 @@ func (f *folder) file(i session.Info) string {
 		return ""
 	}
 	agent, id := filedriver.EncodeName(i.Agent), filedriver.EncodeName(i.ID)+".jsonl"
-	if i.State == session.Archived {
+	if i.State == session.Archived || i.State == session.Trashed {
 		return filepath.Join(f.dir, "agents", agent, "archive", id+".gz")
 	}
 	return filepath.Join(f.dir, "agents", agent, "sessions", id)
@@ -99,6 +100,9 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 			one.File = name
 			found = append(found, one)
 		}
+		if len(parts) == 3 && d.Name() == "sessions.jsonl" && d.Type().IsRegular() {
+			found = append(found, missing(name)...)
+		}
 		if len(parts) == 4 && sessionOf(name) != "" {
 			one = notListed
 			one.File = name
@@ -132,18 +136,20 @@ func sessionOf(name string) string {
 // dropListed removes the findings that the store does not list a file, where it does,
 // the file has vanished, or a deletion that was cut short explains it.
 func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, error) {
-	infos, err := f.List(ctx, &session.ListOptions{State: session.AnyState})
-	if err != nil {
-		return nil, err
-	}
-	settings, err := f.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_settings"}, State: session.AnyState})
-	if err != nil {
-		return nil, err
-	}
-	infos = append(infos, settings...)
 	known := map[string]bool{}
-	for _, i := range infos {
-		known[sessionOf(f.file(i))] = true
+	for _, o := range []session.ListOptions{
+		{State: session.AnyState},
+		{State: session.Trashed},
+		{State: session.AnyState, Key: session.Key{Agent: "_settings"}},
+		{State: session.AnyState, Key: session.Key{Agent: "_removed"}},
+	} {
+		infos, err := f.List(ctx, &o)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range infos {
+			known[sessionOf(f.file(i))] = true
+		}
 	}
 	for _, one := range found {
 		if one.Kind == halfErased.Kind {
@@ -236,6 +242,49 @@ func judgeIndex(name string) (finding, bool) {
 		first = false
 	}
 	return badIndex, first
+}
+
+// missing returns a finding for each session in an index that has no file.
+func missing(name string) (found []finding) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	type row struct{ ID, Key, Title string }
+	rows := map[string]row{}
+	for line := range bytes.Lines(data) {
+		var l struct {
+			Row    row
+			Delete string
+		}
+		if json.Unmarshal(line, &l) == nil && l.Row.ID != "" {
+			rows[l.Row.ID] = l.Row
+		} else {
+			delete(rows, l.Delete)
+		}
+	}
+	folder := filepath.Dir(name)
+	files, _ := os.ReadDir(filepath.Join(folder, "sessions"))
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		file := filedriver.EncodeName(id) + ".jsonl"
+		_, live := os.Lstat(filepath.Join(folder, "sessions", file))
+		_, archived := os.Lstat(filepath.Join(folder, "archive", file+".gz"))
+		if live == nil || archived == nil {
+			continue
+		}
+		f := finding{
+			Kind: "missing", Agent: agentOf(folder), Session: id,
+			Text: fmt.Sprintf("The transcript of a session is missing: %s, key %s, title %q.", id, rows[id].Key, rows[id].Title),
+			Way:  "bring back " + filepath.Join(folder, "sessions", file) + ", from the cloud or a copy; or delete the session, with session delete --now. Until then its key gets no new session",
+		}
+		for _, other := range files { // a placeholder of a cloud, or another spelling
+			if strings.Contains(strings.ToLower(other.Name()), strings.ToLower(filedriver.EncodeName(id))) {
+				f.Text += fmt.Sprintf(" In its place is %q.", other.Name())
+			}
+		}
+		found = append(found, f)
+	}
+	return found
 }
 
 // repair opens the store for writing, reads every session, and closes it again. That

@@ -46,6 +46,7 @@ type options struct {
 	as, model, to   string
 	after           string
 	yes, dryRun     bool
+	now             bool
 	repair, page    bool
 	mask            bool
 	addr            string
@@ -77,7 +78,7 @@ var flagDefs = []flagDef{
 	{"agent", "NAME", "only sessions of this agent", func(o *options) any { return &o.list.Agent }},
 	{"owner", "NAME", "only sessions of this owner", func(o *options) any { return &o.list.Owner }},
 	{"label", "LABEL", "only sessions with this label", func(o *options) any { return &o.list.Label }},
-	{"state", "STATE", "live, expired, archived or any; without it live", func(o *options) any { return &o.state }},
+	{"state", "STATE", "live (the default), expired, archived, trashed or any", func(o *options) any { return &o.state }},
 	{"limit", "N", "at most N", func(o *options) any { return &o.list.Limit }},
 
 	{"id", "ID", "the ID of the new session; without it one is made", func(o *options) any { return &o.create.ID }},
@@ -96,6 +97,7 @@ var flagDefs = []flagDef{
 	{"tool", "NAME", "only calls of this tool, and results", func(o *options) any { return &o.query.Tool }},
 
 	{"older-than", "TIME", "sessions without a message for so long, such as 30d", func(o *options) any { return &o.retention.Default }},
+	{"trash-for", "TIME", "how long sessions stay in the trash; without it 30d", func(o *options) any { return &o.retention.Trash }},
 	{"ttl", "", "sessions whose own time is over", func(o *options) any { return &o.retention.TTL }},
 	{"max-sessions", "N", "the oldest sessions beyond N", func(o *options) any { return &o.retention.MaxSessions }},
 	{"max-bytes", "N", "the oldest sessions beyond N bytes", func(o *options) any { return &o.retention.MaxBytes }},
@@ -104,6 +106,7 @@ var flagDefs = []flagDef{
 	{"delete", "", "delete instead of archiving, archived ones too", func(o *options) any { return &o.retention.Delete }},
 	{"force", "", "even if it is most of the sessions; trust the clock", func(o *options) any { return &o.retention.Force }},
 	{"n", "", "change nothing, only show the plan", func(o *options) any { return &o.dryRun }},
+	{"now", "", "delete for good; asks on a terminal, without --yes", func(o *options) any { return &o.now }},
 	{"yes", "", "do it; without it, only show the plan", func(o *options) any { return &o.yes }},
 	{"repair", "", "make the safe repairs", func(o *options) any { return &o.repair }},
 
@@ -270,9 +273,9 @@ func (c *call) check() error {
 		c.list.State = session.Live
 	case "any":
 		c.list.State = session.AnyState
-	case string(session.Archived), string(session.Expired):
+	case string(session.Archived), string(session.Trashed), string(session.Expired):
 	default:
-		return c.wrong("there is no state %q, only live, expired, archived and any", c.state)
+		return c.wrong("there is no state %q, only live, expired, archived, trashed and any", c.state)
 	}
 	return nil
 }

@@ -230,6 +230,14 @@ func (r *remote) Restore(ctx context.Context, ref session.Ref) error {
 	return r.do(ctx, http.MethodPost, at(ref, "/restore"))
 }
 
+func (r *remote) Trash(ctx context.Context, ref session.Ref) error {
+	return r.do(ctx, http.MethodPost, at(ref, "/trash"))
+}
+
+func (r *remote) Removals(ctx context.Context) ([]retain.Removal, error) {
+	return ask[[]retain.Removal](ctx, r, http.MethodGet, "/removed", nil)
+}
+
 func (r *remote) Delete(ctx context.Context, refs ...session.Ref) (err error) {
 	for _, ref := range refs {
 		err = errors.Join(err, r.do(ctx, http.MethodDelete, at(ref, "")))
@@ -296,7 +304,7 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, resp.Body.Close())
 }
 
-// take sends the transcripts of a folder one by one: a server has no access to the
+// take sends the transcripts of a folder one by one: a server cannot read the
 // other files.
 func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
 	sessions, err := convert.Find(name)

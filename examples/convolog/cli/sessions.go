@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -29,6 +30,11 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 		}
 	}
 	infos, err := c.backend.List(ctx, &session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.AnyState})
+	if err == nil && slices.Contains([]string{"restore", "session delete", "erase"}, c.command.name) {
+		var trashed []session.Info
+		trashed, err = c.backend.List(ctx, &session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.Trashed})
+		infos = append(infos, trashed...)
+	}
 	if err != nil {
 		return ref, err
 	}
@@ -47,6 +53,9 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 		default:
 			return ref, &search.AmbiguousError{Query: name, Matches: found}
 		}
+	}
+	if c.now { // the transcript may be missing, and the index still lists it
+		return ref, nil
 	}
 	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins so: %w", name, fs.ErrNotExist)
 }
@@ -95,12 +104,19 @@ func listSessions(ctx context.Context, c *call) error {
 			if i.State != session.Live {
 				what = "(" + string(i.State) + ") " + what
 			}
+			if isAhead(i) {
+				what = "(dated ahead) " + what
+			}
 			row := fmt.Sprintf("  %s %4d  ", stamp(i.UpdatedAt), i.Messages)
 			id := fmt.Sprintf("%-36s", i.ID)
 			c.print(c.paint(bold, id) + row + cut(what, max(0, c.width()-len(id)-len(row))) + "\n")
 		}
 	})
 }
+
+// isAhead reports whether the time of a session is in the future, which a wrong clock or
+// an import makes.
+func isAhead(i session.Info) bool { return time.Until(i.UpdatedAt) > time.Hour }
 
 func stamp(t time.Time) string {
 	if t.IsZero() {
@@ -149,6 +165,20 @@ func (c *call) rows(rows [][2]string) {
 }
 
 func deleteSession(ctx context.Context, c *call) error {
+	if !c.now {
+		if err := c.backend.Trash(ctx, c.ref); err != nil {
+			return err
+		}
+		return c.value(map[string]session.Ref{"trashed": c.ref}, func() {
+			c.say("%s is in the trash. convolog restore %s brings it back.", c.ref.ID, c.ref.ID)
+		})
+	}
+	if c.terminal && !c.yes {
+		c.print(printable("Delete " + c.ref.ID + " for good? [y/N] "))
+		if answer, _ := bufio.NewReader(c.in).ReadString('\n'); !strings.EqualFold(strings.TrimSpace(answer), "y") {
+			return errors.New("nothing is deleted")
+		}
+	}
 	if err := c.backend.Delete(ctx, c.ref); err != nil {
 		return err
 	}

@@ -411,3 +411,43 @@ func TestServe(t *testing.T) {
 	sh := overFolder(t)
 	sh.must(exitUsage, "serve", "--addr", "0.0.0.0:0")
 }
+
+// A delete goes to the trash. With --now it asks on a terminal, and takes no answer for a
+// no; --yes needs no answer, and neither does an output to a file.
+func TestDeleteAsks(t *testing.T) {
+	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
+		t.Run(name, func(t *testing.T) {
+			sh := open(t)
+			sh.screen = true
+			left := func() int {
+				var infos []session.Info
+				require.NoError(t, json.Unmarshal([]byte(sh.must(0, "session", "list", "--state", "any", "--json")), &infos))
+				return len(infos)
+			}
+			for _, id := range []string{"alpha", "beta", "gamma"} {
+				sh.must(0, "session", "new", "--id", id)
+			}
+			for _, sh.in = range []string{"", "n\n", "yes please\n"} {
+				sh.must(exitFailed, "session", "delete", "alpha", "--now")
+			}
+			require.Equal(t, 3, left())
+			sh.in = "Y\n"
+			require.Contains(t, sh.must(0, "session", "delete", "alpha", "--now"), "for good?")
+			sh.in = ""
+			sh.must(0, "session", "delete", "beta", "--now", "--yes")
+			sh.must(0, "session", "delete", "gam")
+			require.Zero(t, left())
+			sh.must(exitAbsent, "show", "gamma")
+			sh.must(0, "restore", "gam")
+			sh.must(0, "session", "delete", "gamma")
+			sh.screen = false
+			sh.must(0, "session", "delete", "gamma", "--now")
+			sh.must(exitAbsent, "restore", "gamma")
+			require.Equal(t, 3, strings.Count(sh.must(0, "removed"), "hand"))
+			require.Equal(t, 0, strings.Count(sh.must(0, "removed", "--owner", "nobody"), "hand"))
+			if sh.dir != "" {
+				sh.must(0, "doctor")
+			}
+		})
+	}
+}

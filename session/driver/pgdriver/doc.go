@@ -51,10 +51,20 @@
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA convolog TO app;
 //	GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA convolog TO app;
 //
+// No other role needs a right on the schema; whoever may read its tables reads every
+// conversation, whatever the owner of a session. A role without a right on it may make
+// functions and operators in public, in databases of PostgreSQL 14 and before. The
+// driver calls none of them: its functions fix their search_path, and its statements
+// name the schema of each function whose arguments another one could fit better. Other
+// programs that use the same role have no such care, so revoke CREATE ON SCHEMA public
+// FROM PUBLIC, or give the store a role and a database of its own. A superuser, and the
+// owner of the tables, can read and change everything.
+//
 // # Limits
 //
 // Deleted and erased words leave the tables. The server keeps them in dead rows until the
-// next VACUUM, and longer in its write-ahead log and in backups. A session
+// next VACUUM, and longer in its write-ahead log, in replicas and in backups, as
+// [Driver.Beyond] and the receipt of an erase report. A session
 // has at most 16,777,215 lines, a blob and a file of a memory 256 MiB. Channel logs are
 // not kept in the database.
 //

@@ -30,6 +30,10 @@ func (d *Driver) migrate(ctx context.Context) error {
 			_, err := tx.Exec(ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
 			return err
 		}
+		// Other roles may have functions in public that fit the calls of the tables' defaults.
+		if err := exec("SET LOCAL search_path = pg_catalog, pg_temp"); err != nil {
+			return err
+		}
 		if err := exec("SELECT pg_advisory_xact_lock(hashtext('convolog'), hashtext($1))", d.opts.Schema); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 		return 0, err
 	}
 	old := s.body
-	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = nextval('{s}.bodies'), lines = $3, rev = $4,
+	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = pg_catalog.nextval('{s}.bodies'), lines = $3, rev = $4,
 		updated_s = $5, updated_ns = $6, row = $7 WHERE agent = $1 AND id = $2 RETURNING body`),
 		s.d.args([]any{s.row.Agent, s.row.ID, len(all), h.Rev, seconds, nanoseconds, text})...)
 	if err := row.Scan(&s.body); err != nil {
@@ -90,4 +90,14 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 		return 0, err
 	}
 	return h.Rev, s.exec("DELETE FROM {s}.lines WHERE body = $1", old)
+}
+
+// Beyond describes where words that were deleted or erased may remain.
+func (d *Driver) Beyond() []string {
+	return []string{
+		"dead rows of the tables, until the server has vacuumed them",
+		"the write-ahead log of the server and its archive, until they are recycled",
+		"replicas, until they have replayed the erase, and delayed ones",
+		"dumps and base backups of the database",
+	}
 }

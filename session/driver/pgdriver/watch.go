@@ -137,7 +137,7 @@ func (d *Driver) notify() {
 		ws.mu.Unlock()
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), pollNotified)
-		_, err := d.exec(ctx, "SELECT set_config('synchronous_commit', 'off', true), count(pg_notify($1, name)) FROM unnest($2::text[]) AS name", d.channel(), names)
+		_, err := d.exec(ctx, "SELECT set_config('synchronous_commit', 'off', true), count(pg_notify($1, name)) FROM pg_catalog.unnest($2::text[]) AS name", d.channel(), names)
 		cancel()
 		if err != nil {
 			d.opts.Logger.Warn("pgdriver: notify", "err", err) // others look by themselves

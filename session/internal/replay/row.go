@@ -94,4 +94,7 @@ func ApplyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Keep != nil {
 		row.Keep = *m.Keep
 	}
+	if m.Trashed != nil {
+		row.Trashed = *m.Trashed
+	}
 }

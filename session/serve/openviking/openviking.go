@@ -15,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/internal/said"
@@ -29,7 +30,7 @@ func New(agent string) serve.Surface {
 		{Method: "POST", Path: "/api/v1/sessions", Summary: "Create a session.", In: sessionBody{}, Out: answer[sessionInfo]{}, Do: sf.create},
 		{Method: "GET", Path: "/api/v1/sessions", Summary: "List sessions.", Out: answer[[]sessionInfo]{}, Do: sf.list},
 		{Method: "GET", Path: "/api/v1/sessions/{id}", Summary: "Describe a session.", Out: answer[sessionInfo]{}, Do: sf.about(sf.get)},
-		{Method: "DELETE", Path: "/api/v1/sessions/{id}", Summary: "Delete a session.", Out: answer[sessionInfo]{}, Do: sf.about(remove)},
+		{Method: "DELETE", Path: "/api/v1/sessions/{id}", Audit: "delete", Summary: "Delete a session.", Out: answer[sessionInfo]{}, Do: sf.about(remove)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/messages", Summary: "Add a message.", In: messageBody{}, Out: answer[sessionInfo]{}, Do: sf.about(sf.add)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record what helped.", In: useBody{}, Out: answer[sessionUse]{}, Do: sf.about(used)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages.", In: struct{}{}, Out: answer[commitResult]{}, Do: sf.about(commit)},
@@ -180,7 +181,7 @@ func (sf *surface) get(q *serve.Request, s *session.Session) error {
 }
 
 func remove(q *serve.Request, s *session.Session) error {
-	if err := q.Store.Delete(q.Context(), s.Ref()); err != nil {
+	if err := retain.Delete(q.Context(), q.Store, s.Ref()); err != nil {
 		return err
 	}
 	return reply(q, sessionInfo{ID: s.Ref().ID})

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/internal/said"
 	"github.com/convolog/convolog/transcript"
@@ -28,11 +29,11 @@ func New() serve.Surface {
 		{Method: "GET", Path: "/api/agents/{agent}/sessions", Summary: "List sessions.", In: listQuery{}, Out: sessionList{}, Do: list},
 		{Method: "GET", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Read a whole conversation.", In: readQuery{}, Out: conversation{}, Media: mediaEither, Do: about(get)},
 		{Method: "PATCH", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Set the title of a session.", In: titleBody{}, Out: change{}, Do: about(setTitle)},
-		{Method: "DELETE", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Delete a session.", Out: change{}, Do: about(remove)},
+		{Method: "DELETE", Path: "/api/agents/{agent}/sessions/{id}", Audit: "delete", Summary: "Delete a session.", Out: change{}, Do: about(remove)},
 		{Method: "GET", Path: "/api/sessions", Summary: "List sessions of any agent.", In: listQuery{}, Out: sessionList{}, Do: list},
 		{Method: "GET", Path: "/api/sessions/{agent}/{id}", Summary: "Read a whole conversation.", In: readQuery{}, Out: conversation{}, Media: mediaEither, Do: about(get)},
 		{Method: "PATCH", Path: "/api/sessions/{agent}/{id}", Summary: "Set the title of a session.", In: titleBody{}, Out: change{}, Do: about(setTitle)},
-		{Method: "DELETE", Path: "/api/sessions/{agent}/{id}", Summary: "Delete a session.", Out: change{}, Do: about(remove)},
+		{Method: "DELETE", Path: "/api/sessions/{agent}/{id}", Audit: "delete", Summary: "Delete a session.", Out: change{}, Do: about(remove)},
 	}}
 }
 
@@ -365,7 +366,7 @@ func setTitle(q *serve.Request, s *session.Session) error {
 }
 
 func remove(q *serve.Request, s *session.Session) error {
-	if err := q.Store.Delete(q.Context(), s.Ref()); err != nil {
+	if err := retain.Delete(q.Context(), q.Store, s.Ref()); err != nil {
 		return err
 	}
 	q.JSON(http.StatusOK, change{OK: true})

@@ -1,0 +1,51 @@
+package erase_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The receipt of a person's erase lists the keys that remain in the fork of another owner:
+// nothing else of the person is left in the folder.
+func TestEraseKeysOfForks(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	const word = storetest.Word
+	alice, err := st.Scope("alice")
+	require.NoError(t, err)
+	s := storetest.Load(t, alice, session.Key{Agent: "main", Channel: "t", Peer: word})
+	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "key-" + word}, transcript.UserText("A "+word+"."))
+	require.NoError(t, err)
+	unscoped, err := st.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	fork, err := unscoped.Fork(t.Context(), done.IDs[0], &session.CreateOptions{Owner: "bob"})
+	require.NoError(t, err)
+	storetest.Add(t, fork, transcript.UserText("Bob's own."))
+	plan, receipt := carryOut(t, st, erase.Erasure{Owner: "alice"})
+	want := []transcript.Place{
+		{Kind: "idempotency key", Agent: "main", Session: fork.Ref().ID, Entry: done.IDs[0]},
+		{Kind: "key", Agent: "main", Session: fork.Ref().ID},
+	}
+	require.Equal(t, want, plan.Kept)
+	require.Equal(t, want, receipt.Kept)
+	left := storetest.FilesWith(t, dir)
+	slices.Sort(left)
+	require.Len(t, left, 2, "the fork and its row in the index: %v", left)
+	require.Equal(t, fork.Ref().ID+".jsonl", filepath.Base(left[1]))
+	require.Equal(t, 2, strings.Count(strings.Join(storetest.Lines(t, fork), "\n"), word), "the two keys")
+	require.Contains(t, strings.Join(receipt.Beyond, "\n"), "snapshots of the file system")
+
+	carryOut(t, st, erase.Erasure{Sessions: []session.Ref{fork.Ref()}})
+	require.Empty(t, storetest.FilesWith(t, dir))
+}

@@ -1,0 +1,110 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/zyhive"
+)
+
+// The log says who has removed, put away or exported a session, and refusals are logged and
+// reported to the Audit of the store: one a second.
+func TestAuditLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var refused []string
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{Audit: func(_ context.Context, a session.Action) {
+			mu.Lock()
+			defer mu.Unlock()
+			if a.Name == "refuse" {
+				refused = append(refused, a.Owner+": "+a.Err.Error())
+			}
+		}})
+		defer func() { require.NoError(t, st.Close()) }()
+		var log bytes.Buffer
+		sv, err := serve.New(st, &serve.Options{
+			Auth:     serve.Keys(map[string]serve.Principal{"alice": {Owner: "alice"}, "root": {Admin: true, Owner: "root"}}),
+			Surfaces: []serve.Surface{serve.Own(), zyhive.New()},
+			Logger:   slog.New(slog.NewJSONHandler(&log, nil)),
+		})
+		require.NoError(t, err)
+		call := func(status int, key, method, path string) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(`{}`))
+			r.Header.Set("X-Api-Key", key)
+			r.Header.Set("Content-Type", "application/json")
+			sv.ServeHTTP(w, r)
+			require.Equal(t, status, w.Code, w.Body)
+		}
+		lines := func() (all []map[string]any) {
+			for line := range bytes.Lines(log.Bytes()) {
+				var l map[string]any
+				require.NoError(t, json.Unmarshal(line, &l))
+				all = append(all, l)
+			}
+			log.Reset()
+			return all
+		}
+		alice, err := st.Scope("alice")
+		require.NoError(t, err)
+		for _, id := range []string{"one", "two"} {
+			_, err := alice.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{ID: id})
+			require.NoError(t, err)
+		}
+		const at = "/v1/store/sessions/main/"
+		call(http.StatusOK, "alice", "GET", at+"one")
+		require.Empty(t, lines())
+		call(http.StatusOK, "alice", "GET", at+"one/export")
+		call(http.StatusNoContent, "alice", "POST", at+"one/trash")
+		call(http.StatusNotFound, "alice", "GET", at+"one")
+		call(http.StatusOK, "root", "POST", at+"one/restore")
+		call(http.StatusNotFound, "alice", "DELETE", at+"none")
+		call(http.StatusNoContent, "root", "DELETE", at+"one")
+		call(http.StatusOK, "alice", "DELETE", "/api/sessions/main/two")
+		var got [][5]any
+		for _, l := range lines() {
+			got = append(got, [5]any{l["action"], l["session"], l["owner"], l["admin"], l["outcome"]})
+		}
+		require.Equal(t, [][5]any{
+			{"export", "one", "alice", false, "done"},
+			{"trash", "one", "alice", false, "done"},
+			{"restore", "one", "root", true, "done"},
+			{"delete", "one", "root", true, "done"},
+			{"delete", "two", "alice", false, "done"},
+		}, got)
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/store/removed", nil)
+		r.Header.Set("X-Api-Key", "alice")
+		sv.ServeHTTP(w, r)
+		require.Equal(t, 2, strings.Count(w.Body.String(), `"rule":"hand"`), w.Body)
+
+		for range 200 {
+			call(http.StatusUnauthorized, "guess", "GET", at+"one")
+		}
+		require.Len(t, lines(), 1)
+		time.Sleep(time.Second)
+		call(http.StatusForbidden, "alice", "POST", "/v1/store/erase")
+		logged := lines()
+		require.Len(t, logged, 1)
+		require.EqualValues(t, 199, logged[0]["others"])
+		require.Equal(t, "alice", logged[0]["owner"])
+		require.Len(t, refused, 2)
+		require.True(t, strings.HasPrefix(refused[1], "alice: "), refused)
+		require.NoError(t, sv.Close(t.Context()))
+	})
+}
