@@ -172,6 +172,13 @@ func (d *cacheDisk) open(t *testing.T, policy SyncPolicy) *Log {
 	return l
 }
 
+// replace gives the name to another file.
+func (d *cacheDisk) replace(t *testing.T, content string) {
+	t.Helper()
+	require.NoError(t, d.root.WriteFile("other", []byte(content), 0o600))
+	require.NoError(t, d.root.Rename("other", workName))
+}
+
 // inCache is what readers see of the file now.
 func (d *cacheDisk) inCache(t *testing.T) string {
 	t.Helper()
