@@ -12,8 +12,9 @@ import (
 // of a transcript, and keeps the records on its way, so that they need not be
 // read again. It follows the live lines: from a rewind it goes to the entry that
 // the rewind names. The last live compaction names the first entry it keeps, and
-// there the walk ends. If the walk does not find that entry, or cannot rely on its
-// batch, it reaches the first line of the transcript: the records are then
+// there the walk ends. If a rewind has taken that entry back, the walk ends at the last
+// entry that the compaction covers. If the walk does not find the entry, or cannot rely
+// on its batch, it reaches the first line of the transcript: the records are then
 // complete, and from is 0.
 type walk struct {
 	id      string              // of the session, which names the beginning
@@ -21,9 +22,12 @@ type walk struct {
 	from    driver.Cursor       // where the history begins
 
 	liveLines
-	first string // kept by the last live compaction
-	lost  bool   // all lines are needed
-	bare  bool   // that compaction holds no state: a fork has copied it
+	// The last live compaction sets these three. First is the entry that ends the walk.
+	// Covers replaces it if the walk finds that a rewind has taken it back, and is cleared
+	// once the walk has passed it.
+	first, covers string
+	bare          bool // the compaction holds no state: a fork has copied it
+	lost          bool // all lines are needed
 }
 
 func (w *walk) run(scan Scan) error {
@@ -51,13 +55,21 @@ func (w *walk) run(scan Scan) error {
 func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
 	holds := holding(batch)
-	if !w.isLive(holds) {
-		return false
+	live := w.isLive(holds)
+	if holds(w.covers) {
+		w.covers = ""
 	}
-	if w.first != "" && holds(w.first) {
+	switch ends := holds(w.first); {
+	case ends && live:
 		w.lost = !isComplete(batch) || !keeps(batch, w.first)
 		w.from = driver.Cursor(batch[len(batch)-1].Offset)
 		return !w.lost
+	case ends:
+		w.lost = w.covers == "" || !keeps(batch, w.first)
+		w.first = w.covers
+	}
+	if !live {
+		return false
 	}
 	for _, rec := range batch { // the last one first
 		switch b := rec.Entry.Body.(type) {
@@ -67,7 +79,7 @@ func (w *walk) passes(start int) bool {
 			return false
 		case transcript.Compaction:
 			if w.first == "" && !w.lost {
-				w.first, w.bare = cmp.Or(b.FirstKept, b.CoversTo), b.Standing == nil
+				w.first, w.covers, w.bare = cmp.Or(b.FirstKept, b.CoversTo), b.CoversTo, b.Standing == nil
 				w.lost = w.first == "" || b.TurnsBefore == 0 || !isComplete(batch)
 			}
 		}
