@@ -30,6 +30,16 @@ func TestComplete(t *testing.T) {
 		"covered alone":           {nil, transcript.Compaction{CoversTo: "a2"}, 8, 1 + 5, 2, true},
 		"keeps nothing":           {nil, transcript.Compaction{FirstKept: "nowhere", CoversTo: "nowhere"}, 0, 0, 0, false},
 		"parts an append":         {[]string{"b1 user x; b2 user y"}, transcript.Compaction{FirstKept: "b2", CoversTo: "p3"}, 10, 2 + 5, 3, true},
+		"parts a call and its result": {
+			[]string{"b1 answer m . x; c1 call b1 id", "p4 user z", "r1 result id y"},
+			transcript.Compaction{FirstKept: "p4", CoversTo: "c1"},
+			0, 0, 0, false,
+		},
+		"has read the result": {
+			[]string{"b1 answer m . x; c1 call b1 id", "p4 user z", "r1 result id y"},
+			transcript.Compaction{FirstKept: "p4", CoversTo: "c1", Read: []string{"r1"}},
+			10, 1 + 5, 2, true,
+		},
 		"a hidden text is no part": {
 			[]string{"h hide p2"}, transcript.Compaction{FirstKept: "p3", CoversTo: "a2"}, 7, 1 + 5, 1, true,
 		},

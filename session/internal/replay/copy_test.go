@@ -131,13 +131,12 @@ func TestLocate(t *testing.T) {
 
 var errScan = errors.New("the disk is gone")
 
-// failing fails after some records.
+// failing returns a scan that fails after some records of all its calls.
 func (x *text) failing(after int) replay.Scan {
 	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) {
-			n := 0
 			for rec, err := range x.scan(from, dir) {
-				if n++; n > after {
+				if after--; after < 0 {
 					yield(transcript.Record{}, errScan)
 					return
 				}
@@ -149,29 +148,66 @@ func (x *text) failing(after int) replay.Scan {
 	}
 }
 
-// The error of a scan is the error of each call that reads.
+// Wherever a scan fails, its error is the error of the call that reads, and nothing was
+// read by halves.
 func TestScanFails(t *testing.T) {
-	x := textOf(t, append(talk(1, 5), "k compact u5 a4 4", "u6 user x; a6 answer m . y; c6 call a6 id")...)
 	old := textOf(t, talk(1, 2)...)
 	known := old.row(old.begin(true))
-	for n := range 4 {
-		for _, whole := range []bool{false, true} {
+	x := textOf(t, append(talk(1, 5), "k compact u5 a4 4", "p pin u1 hello", "u6 user x", "a6 answer m . y; c6 call a6 id")...)
+	for name, do := range map[string]func(scan replay.Scan) error{
+		"Begin": func(scan replay.Scan) error {
 			r := replay.New(opts)
-			require.ErrorIs(t, r.Begin(x.failing(n), row, whole), errScan)
-		}
-		_, err := replay.Row(known, x.failing(n), opts)
-		require.ErrorIs(t, err, errScan)
-		_, err = replay.Locate(x.failing(n), "u1")
-		require.ErrorIs(t, err, errScan)
-		_, _, err = replay.Copy(x.failing(n), row, "c6", opts)
-		require.ErrorIs(t, err, errScan)
+			return r.Begin(scan, row, false)
+		},
+		"Begin with more": func(scan replay.Scan) error {
+			more := known
+			more.Size = int64(len(x.data)) + 1
+			r := replay.New(opts)
+			return r.Begin(scan, more, false)
+		},
+		"all": func(scan replay.Scan) error {
+			r := replay.New(opts)
+			return r.Begin(scan, row, true)
+		},
+		"Row": func(scan replay.Scan) error {
+			_, err := replay.Row(known, scan, opts)
+			return err
+		},
+		"Locate": func(scan replay.Scan) error {
+			_, err := replay.Locate(scan, "a3")
+			return err
+		},
+		"Copy": func(scan replay.Scan) error {
+			_, _, err := replay.Copy(scan, row, "c6", opts)
+			return err
+		},
+		"a later Row": func(scan replay.Scan) error {
+			r := x.with(known)
+			_, err := r.Row(scan)
+			require.Equal(t, x.row(x.begin(true)), x.row(r))
+			return err
+		},
+		"ReadOn": func(scan replay.Scan) error {
+			r := old.begin(true)
+			err := r.ReadOn(scan)
+			require.Equal(t, shown(x.begin(true).Fold), shown(x.on(r).Fold))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := 0
+			require.NoError(t, do(func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+				return func(yield func(transcript.Record, error) bool) {
+					for rec, err := range x.scan(from, dir) {
+						if all++; !yield(rec, err) {
+							return
+						}
+					}
+				}
+			}))
+			for n := range all {
+				require.ErrorIs(t, do(x.failing(n)), errScan)
+			}
+		})
 	}
-	r := x.with(known)
-	_, err := r.Row(x.failing(1))
-	require.ErrorIs(t, err, errScan)
-	require.Equal(t, x.row(x.begin(true)), x.row(r), "half of the lines do not count")
-	x.write("u7 user x")
-	require.ErrorIs(t, r.ReadOn(x.failing(0)), errScan)
-	x.on(r)
-	require.Equal(t, shown(x.begin(true).Fold), shown(r.Fold))
 }

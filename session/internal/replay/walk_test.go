@@ -2,11 +2,15 @@ package replay_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/replay"
+	"github.com/convolog/convolog/transcript"
 )
 
 // talk is a turn that takes two lines.
@@ -170,8 +174,35 @@ func TestOwnElsewhere(t *testing.T) {
 	require.Nil(t, none.Fold)
 	res, entries = x.write("c1 user y; c2 user z")
 	res2, more := x.write("d1 answer m . z")
-	require.NoError(t, r.Own(res, entries))
-	require.NoError(t, r.Own(res2, more))
+	require.NoError(t, r.Own(driver.Result{Start: res.Start, End: res2.End}, slices.Concat(entries, more)))
 	require.Equal(t, shown(x.begin(true).Fold), shown(r.Fold))
 	require.Equal(t, x.row(x.begin(true)), x.row(r))
+}
+
+// Lines of a newer format that must not be ignored are an error, and so is the header of
+// another session.
+func TestStrangeLines(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		for _, test := range []struct {
+			data string
+			e    transcript.Entry
+			want string
+		}{
+			{string(textOf(t).data), transcript.Entry{ID: "n", Body: transcript.Unknown{Kind: "new", Critical: true}}, rebuild.ErrNewerFormat.Error()},
+			{"", transcript.Entry{ID: "other", Body: transcript.Header{Version: 1}}, `names session "other"`},
+		} {
+			x := &text{t: t, data: []byte(test.data)}
+			r := x.begin(true)
+			res, entries := x.add("", test.e)
+			if own {
+				require.ErrorContains(t, r.Own(res, entries), test.want)
+			} else {
+				require.ErrorContains(t, r.ReadOn(x.scan), test.want)
+			}
+			again := replay.New(opts)
+			require.ErrorContains(t, again.Begin(x.scan, row, false), test.want)
+			_, err := replay.NewRow("main", append(entries, transcript.Entry{ID: "other", Body: transcript.Header{}}), opts)
+			require.Equal(t, test.data != "", err != nil)
+		}
+	}
 }
