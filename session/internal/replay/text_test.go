@@ -40,6 +40,7 @@ type text struct {
 	data    []byte
 	n       int64 // lines, which are a second apart
 	records int
+	sums    bool // lines have checksums
 }
 
 // textOf makes a transcript of a header and batches, see write.
@@ -85,6 +86,9 @@ func (x *text) add(idem string, entries ...transcript.Entry) (driver.Result, []t
 			e.Idem = idem
 		}
 		entries[i] = entries[i].WithLine(nil)
+		if x.sums {
+			entries[i] = entries[i].WithChecksum()
+		}
 		x.data = append(append(x.data, entries[i].Line()...), '\n')
 	}
 	return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(len(x.data))}, entries
