@@ -30,8 +30,8 @@ type reading struct {
 	yield func(transcript.Record) bool
 	back  scanner // of a backward reading; nil is transcript.ScanBackward
 
-	size int64 // up to which the transcript is read
-	sure bool  // nothing was being appended when it had that size: all of it is decided
+	size int64 // up to which the transcript is read: set by Scan, ask and attempt
+	sure bool  // nothing was being appended when it had that size: all of it is decided; set by ask, cleared by attempt
 }
 
 var (

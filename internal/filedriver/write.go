@@ -204,7 +204,7 @@ func (x *index) rewrite(sync bool) error {
 		if len(x.deletes)+len(x.erases) > 0 {
 			mode = deleteMode
 		}
-		err = filelog.WriteFileMode(x.a.root, indexName, data, mode, sync)
+		err = filelog.WriteFileAtomic(x.a.root, indexName, data, mode, sync)
 		x.a.d.at("index: has its name")
 	}
 	if err != nil {

@@ -77,7 +77,7 @@ func TestDecide(t *testing.T) {
 	j := job(t, "d")
 	j.Decide = func(context.Context) error {
 		saw = append(saw, s.Fold.Head())
-		if len(saw) == 1 { // another process comes in between
+		if len(saw) == 1 { // another process appends first
 			require.NoError(t, b.submit(ref, job(t, "b")))
 		}
 		return nil
@@ -161,7 +161,7 @@ func TestForeign(t *testing.T) {
 	require.Equal(t, "a b c g e", p.lines(ref))
 	require.Equal(t, "a b c e", p.shown(ref))
 
-	// Another process comes in between.
+	// Another process appends first.
 	other := newProcess(t, memdriver.Reopen(p.Driver))
 	late := foreign(end(), "x")
 	late.Build = func() error { return other.submit(ref, job(t, other.id())) }

@@ -12,7 +12,7 @@ import (
 )
 
 // A compaction is measured when it is appended, and gets the state that is in force. One
-// that would not keep the end of the history, or has not read the rest, is refused.
+// that would not keep the end of the history, or has not read the rest, fails.
 func TestComplete(t *testing.T) {
 	base := []string{"p1 user one two three", "a1 answer m . four five", "p2 user six", "a2 answer m . seven", "p3 user eight"}
 	for name, test := range map[string]struct {

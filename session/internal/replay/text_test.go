@@ -187,7 +187,7 @@ func (x *text) counted(recs iter.Seq2[transcript.Record, error]) iter.Seq2[trans
 	}
 }
 
-// row is what an index knows of the transcript that holds its ID alone.
+// row is a row of the index that holds the ID alone.
 var row = driver.Row{ID: "s", Agent: "main"}
 
 // begin returns a reader of the lines that the history needs, or of all.

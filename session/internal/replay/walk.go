@@ -19,15 +19,14 @@ import (
 type walk struct {
 	id      string              // of the session, which names the beginning
 	records []transcript.Record // the last one first
-	from    driver.Cursor       // where the history begins
+	from    driver.Cursor       // where the history begins: set when the walk ends
 
 	liveLines
 	// The last live compaction sets these three. First is the entry that ends the walk.
-	// Covers replaces it if the walk finds that a rewind has taken it back, and is cleared
-	// once the walk has passed it.
+	// Covers replaces it if the walk finds that a rewind has taken it back.
 	first, covers string
 	bare          bool // the compaction holds no state: a fork has copied it
-	lost          bool // all lines are needed
+	lost          bool // all lines are needed; set for good
 }
 
 func (w *walk) run(scan Scan) error {
@@ -56,9 +55,6 @@ func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
 	holds := holding(batch)
 	live := w.isLive(holds)
-	if holds(w.covers) {
-		w.covers = ""
-	}
 	switch ends := holds(w.first); {
 	case ends && live:
 		w.lost = !isComplete(batch) || !keeps(batch, w.first)
@@ -66,7 +62,7 @@ func (w *walk) passes(start int) bool {
 		return !w.lost
 	case ends:
 		w.lost = w.covers == "" || !keeps(batch, w.first)
-		w.first = w.covers
+		w.first, w.covers = w.covers, ""
 	}
 	if !live {
 		return false
@@ -90,8 +86,8 @@ func (w *walk) passes(start int) bool {
 // liveLines follows rewinds through a transcript, from the last batch to the first.
 // The zero value begins after the last one.
 type liveLines struct {
-	seeking bool   // the batches that come are not live
-	target  string // up to the one that holds this entry
+	seeking bool   // the batches that come are not live: set by follow, cleared by isLive
+	target  string // up to the one that holds this entry: set by follow
 }
 
 // isLive reports whether the next batch is in force, up to a rewind in it. The

@@ -91,7 +91,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// What damage or a kill has left of a batch is no place to begin at.
+// A reader does not begin at a batch that damage or a kill has cut.
 func TestBeginAtADamagedBatch(t *testing.T) {
 	for name, damage := range map[string]func(x *text){
 		"lines are missing": func(x *text) {
