@@ -388,7 +388,7 @@ func TestCutShort(t *testing.T) {
 	k := newTalker(t, newServer(t, &server), store)
 	k.say("so far wait")
 	k.until("draft", 2)
-	require.Contains(t, decode(t, k.own(409, "POST", "/archive", nil))["title"], "a turn is running")
+	k.own(409, "POST", "/archive", nil)
 	k.interrupt()
 	require.Equal(t, []string{"interrupt", "aborted"}, k.until("aborted", 1))
 	require.Equal(t, "so far", k.last())
@@ -403,6 +403,25 @@ func TestCutShort(t *testing.T) {
 	require.Equal(t, []string{"aborted"}, k.until("aborted", 1))
 	require.Equal(t, "up to here", k.last())
 	require.NoError(t, sv.Close(t.Context()))
+}
+
+// A problem says whether to wait for a turn or to read the session again.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := withKeys(t)
+	s := talk(t, store, "one")
+	held := holdCall(t, s, "c1")
+	alice, at := newAsker(t, ts, "alice-key"), "/v1/store/sessions/main/one"
+	unlock, err := s.LockTurn(t.Context(), true)
+	require.NoError(t, err)
+	var busy, changed serve.Problem
+	alice.ask(409, "POST", at+"/archive", nil, &busy)
+	require.Contains(t, busy.Title, "a running turn")
+	require.NoError(t, unlock())
+	alice.ask(204, "POST", at+"/calls/"+held+"/decision", map[string]string{"verdict": "reject"}, nil)
+	alice.ask(409, "POST", at+"/calls/"+held+"/decision", map[string]string{"verdict": "approve"}, &changed)
+	require.Contains(t, changed.Title, "has changed")
+	alice.ask(200, "POST", at+"/archive", nil, nil)
 }
 
 // A bad decision changes nothing.
