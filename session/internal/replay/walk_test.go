@@ -206,3 +206,24 @@ func TestStrangeLines(t *testing.T) {
 		}
 	}
 }
+
+// A fork whose last compaction was copied has its state in its header, and is read whole.
+// After a compaction of its own it is not.
+func TestBeginAtAFork(t *testing.T) {
+	x := &text{t: t}
+	pin := transcript.Entry{ID: "u1", Body: transcript.Pin{Entry: "u1", Text: "pinned"}}
+	x.add("", x.entry("s", transcript.Header{
+		Version: transcript.Version, Key: "main:cli:user", Gen: 1, Base: transcript.Link{Session: "b", Lines: 3}, Standing: []transcript.Entry{pin},
+	}))
+	for _, b := range []string{"u2 user x", "u3 user y", "k compact u3 u2 2", "u4 user z"} {
+		x.write(b)
+	}
+	r := x.begin(false)
+	require.True(t, r.Whole())
+	require.Equal(t, "pin u1 pinned", standing(r.Fold))
+	x.compacted("l", "u4", "u3")
+	r = x.begin(false)
+	require.False(t, r.Whole())
+	require.Equal(t, "pin u1 pinned", standing(r.Fold))
+	require.Equal(t, shown(x.begin(true).Fold), shown(r.Fold))
+}
