@@ -64,8 +64,7 @@ type follower struct {
 	at    int64         // where that is, set by begin
 }
 
-// A mark is a line that was read. It tells sessions with one ID apart: a session that was
-// deleted and imported again has another line at the place, even if its header is the same.
+// A mark is a line that was read. It tells sessions with one ID and header apart.
 type mark struct {
 	at   driver.Cursor
 	line []byte

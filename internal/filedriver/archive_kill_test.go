@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A deed is what a mover says that it has done, or is about to do.
+// A deed is a step that a mover reports, before or after it.
 type deed struct {
 	Appended string `json:"appended,omitempty"` // entry
 	Deleting bool   `json:"deleting,omitempty"`

@@ -41,7 +41,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// scanned returns what a session has, line by line.
+// scanned returns the entries of a session.
 func scanned(t *testing.T, d *filedriver.Driver, ref driver.Ref) (ids []string) {
 	t.Helper()
 	for rec, err := range d.Scan(t.Context(), ref, 0, driver.Forward, nil) {

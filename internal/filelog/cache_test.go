@@ -13,7 +13,7 @@ import (
 )
 
 // A cacheDisk is a model of a kernel's page cache over a disk, as failing disks
-// below ext4 and XFS showed it. The real file is the cache; what is on the disk
+// below ext4 and XFS showed it. The real file is the cache; the content of the disk
 // is kept here. A sync that fails
 //
 //   - leaves the pages clean and readable, so that the next sync finds nothing
@@ -211,7 +211,7 @@ func (d *cacheDisk) marked(t *testing.T) bool {
 	return marked(d.root, workName, info)
 }
 
-// evict empties the cache: readers see what is on the disk of all that is clean.
+// evict empties the cache: readers see the content of the disk where pages are clean.
 func (d *cacheDisk) evict(t *testing.T) {
 	t.Helper()
 	d.mu.Lock()

@@ -26,22 +26,14 @@ type State struct {
 	compacting chan struct{} // holds a value while a compaction runs
 	queue      queue         // of appends
 	stale      atomic.Bool   // read the session again: set by Forget, cleared by absorb
-
-	// The index may lack an append of this process: set by RowDue, cleared by takeRow.
-	rowDue atomic.Bool
+	rowDue     atomic.Bool   // the index may lack an append: set by RowDue, cleared by takeRow
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	replay.Reader
-	// Appended sets these two: the end of the last append of this process, and the time of
-	// its entries.
-	wrote   driver.Cursor
-	wroteAt time.Time
-	// The time of the last entries in the row in the index: set by start from the row that
-	// it finds, and by takeRow.
-	rowAt time.Time
-	// Appends of this process that follow what the reader has and each other: added by
-	// appended, given to the reader by absorb, dropped by reset.
-	fresh []fresh
+	wrote   driver.Cursor // the end of the last append of this process: set by appended
+	wroteAt time.Time     // the time of its entries
+	rowAt   time.Time     // the same for the row in the index: set by start and takeRow
+	fresh   []fresh       // appends after the lines read: added by appended, taken by absorb, dropped by reset
 }
 
 // fresh is one or more batches that this process has appended.

@@ -121,7 +121,7 @@ func TestSize(t *testing.T) {
 	require.Equal(t, 3, replay.CountHistory(words{}, r.Fold.History()))
 }
 
-type double struct{ words }
+type double struct{}
 
 func (double) Count(system string, tools []transcript.Tool, messages []transcript.Message) int {
 	return 2 * words{}.Count(system, tools, messages)

@@ -29,13 +29,9 @@ type Reader struct {
 	batcher transcript.Batcher // holds the lines of a batch whose end was not read
 	from    driver.Cursor      // where the history begins; 0 if all lines were read; set by Begin
 	summary
-	// The row covers the lines before it, beside those that were read: set by Begin from
-	// the row in the index, and by fill.
-	counted driver.Cursor
+	counted driver.Cursor // the row covers the lines before it: set by Begin and fill
 
-	// statuses holds the last status of each call; noteStatuses sets it, and clears it when
-	// a call of the ID is made again. It may be nil.
-	statuses map[string]string
+	statuses map[string]string // the last one of each call until it is made again: see noteStatuses; may be nil
 
 	stored  rebuild.Tally // tokens of the history for the store's counter, as of the last Row or Size
 	trigger rebuild.Tally // the same for Options.Trigger, if set

@@ -22,8 +22,7 @@ type walk struct {
 	from    driver.Cursor       // where the history begins: set when the walk ends
 
 	liveLines
-	// The last live compaction sets these three. First is the entry that ends the walk.
-	// Covers replaces it if the walk finds that a rewind has taken it back.
+	// Set by the last live compaction. If a rewind has left first, covers replaces it.
 	first, covers string
 	bare          bool // the compaction holds no state: a fork has copied it
 	lost          bool // all lines are needed; set for good
