@@ -145,9 +145,8 @@ func (t *trail) path() []*node {
 
 // boundary returns the index in path of the first entry that the compaction at
 // marker keeps, and the deciding entry: firstKept, else coversTo. Without either
-// it is the entry after the marker, and by is empty. Of several entries with the ID of
-// firstKept the last one before the compaction decides. An entry inside a batch means
-// the whole batch.
+// it is the entry after the marker, and by is empty. Of several entries with the ID the
+// last one before the compaction decides. An entry inside a batch means the whole batch.
 func (t *trail) boundary(path []*node, marker int) (start int, by string) {
 	e := path[marker]
 	c, _ := e.body.(transcript.Compaction)

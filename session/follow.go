@@ -112,8 +112,7 @@ func (f *follower) begin() (err error) {
 	return err
 }
 
-// lineAt returns the line at a place, or its damage. It is empty if the line is not there
-// or may still be written.
+// lineAt returns the line at a place, or its damage. It is empty if it is not there yet.
 func (f *follower) lineAt(at driver.Cursor) ([]byte, error) {
 	for rec, err := range f.scan(at, driver.Forward) {
 		if err != nil || rec.HasEntry() {

@@ -57,8 +57,7 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// cut removes the part of a line after a place, or ends it, so that it is separate from
-// later lines. The removal works on a full disk.
+// cut removes the part of a line after a place, even on a full disk, or else ends it.
 func (x *index) cut(size int64) error {
 	if x.file.Truncate(size) == nil {
 		return nil
