@@ -127,6 +127,7 @@ var testImports = map[string][]string{
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
 	"session":                      slices.Concat(formats, []string{"internal/neutral", "session/driver/memdriver", "transcript/redact"}),
 	"internal/soak":                {"..."},
+	"session/internal/live":        {"session/driver/memdriver", "transcript/tokens"},
 	"session/retain":               {"session/driver", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "session/turn", "transcript"},
 	"session/blobs":                {"compact", "session/driver/memdriver", "session/erase", "session/exchange", "session/retain", "session/search", "session/turn"},
 	"session/erase":                {"session/blobs", "session/driver", "session/driver/memdriver", "session/retain", "session/turn"},

@@ -86,7 +86,7 @@ func oldest(all []medium, limit int) []medium {
 	return first(all, (total(all, medium.count)-limit+step-1)/step*step, medium.count)
 }
 
-// first returns the oldest media that together have an amount.
+// first returns the oldest media that together reach an amount.
 func first(all []medium, amount int, of func(medium) int) []medium {
 	for i, m := range all {
 		if amount <= 0 {

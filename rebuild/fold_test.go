@@ -210,6 +210,13 @@ func TestFold(t *testing.T) {
 			want: "system \"[Previous conversation summary]\\nS\"\nuser c\n", turns: 2,
 		},
 		{
+			name: "of two entries with the ID of firstKeptEntryId the last one decides",
+			lines: lines(user("1", "a"), assistant("2", "b"), user("1", "gone"), rewind("4", "2"), user("5", "c"),
+				`{"type":"compaction","id":"6",`+ts+`,"summary":"S","firstKeptEntryId":"1","coversTo":"2"}`),
+			opts: &rebuild.Options{Summary: rebuild.SummarySystem},
+			want: "system \"[Previous conversation summary]\\nS\"\nuser c\n", turns: 2,
+		},
+		{
 			name: "a boundary is what it was when the compaction was written",
 			lines: lines(user("1", "a"), assistant("2", "b"), user("3", "c"),
 				`{"type":"compaction","id":"4",`+ts+`,"summary":"S","coversTo":"2"}`, assistant("2", "the same ID again")),

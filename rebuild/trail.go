@@ -145,14 +145,17 @@ func (t *trail) path() []*node {
 
 // boundary returns the index in path of the first entry that the compaction at
 // marker keeps, and the deciding entry: firstKept, else coversTo. Without either
-// it is the entry after the marker, and by is empty. An entry inside a batch means
-// the whole batch.
+// it is the entry after the marker, and by is empty. Of several entries with the ID the
+// last one before the compaction decides. An entry inside a batch means the whole batch.
 func (t *trail) boundary(path []*node, marker int) (start int, by string) {
 	e := path[marker]
 	c, _ := e.body.(transcript.Compaction)
 	for i, n := range slices.Backward(path[:marker]) {
 		if c.FirstKept == "" || n.id != c.FirstKept {
 			continue
+		}
+		if slices.ContainsFunc(t.nodes[n.ord+1:e.ord], func(n *node) bool { return n.id == c.FirstKept }) {
+			break
 		}
 		for i > 0 && path[i-1].batch == n.batch {
 			i--

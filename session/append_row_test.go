@@ -349,7 +349,7 @@ func TestNoRowOfWhatCannotBeRead(t *testing.T) {
 	storetest.Close(t, st)
 }
 
-// lockedIndex is a driver whose index of one agent is locked by somebody else.
+// lockedIndex is a driver whose index of one agent is locked by another process.
 type lockedIndex struct {
 	driver.Driver
 	agent string

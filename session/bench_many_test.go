@@ -147,7 +147,7 @@ func listNewest(b *testing.B, dir string, count int) {
 	}
 }
 
-// idle touches every session once and reports what stays behind: goroutines,
+// idle touches every session once and reports the rest: goroutines,
 // open files, and bytes on the heap, those of the index included.
 func idle(b *testing.B, dir string, refs []session.Ref) {
 	var heap, index, files, goroutines float64

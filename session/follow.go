@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,11 +57,17 @@ type follower struct {
 	yield   func(transcript.Entry, error) bool
 	stopped bool // the loop was left
 
-	first string        // what the first line says, which tells sessions with one ID apart
-	next  driver.Cursor // the line to read on at
+	mark  mark          // set by begin, and by read after each append that it gave
+	next  driver.Cursor // the line to read on at: set by begin, and by each read
 	seen  int64         // the offset of the first record after next that was not given
 	after string        // the entry to begin after, until it was passed
-	at    int64         // where that is
+	at    int64         // where that is, set by begin
+}
+
+// A mark is a line that was read. It tells sessions with one ID and header apart.
+type mark struct {
+	at   driver.Cursor
+	line []byte
 }
 
 var errDeleted = fmt.Errorf("the session was deleted while it was followed: %w", fs.ErrNotExist)
@@ -89,10 +96,14 @@ func (f *follower) run(waits bool) error {
 // begin finds the place to begin at.
 func (f *follower) begin() (err error) {
 	for range replacedTries {
-		if f.first, err = f.firstLine(); err == nil && f.after != "" {
+		if f.after != "" {
 			var p replay.Place
 			p, err = replay.Locate(f.scan, f.after)
 			f.next, f.at = p.Start, p.At
+		}
+		if err == nil {
+			f.mark.at = f.next
+			f.mark.line, err = f.lineAt(f.next)
 		}
 		if !errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
 			break
@@ -101,14 +112,15 @@ func (f *follower) begin() (err error) {
 	return err
 }
 
-func (f *follower) firstLine() (string, error) {
-	for rec, err := range f.scan(0, driver.Forward) {
+// lineAt returns the line at a place, or its damage. It is empty if it is not there yet.
+func (f *follower) lineAt(at driver.Cursor) ([]byte, error) {
+	for rec, err := range f.scan(at, driver.Forward) {
 		if err != nil || rec.HasEntry() {
-			return string(rec.Entry.Line()), err
+			return rec.Entry.Line(), err
 		}
-		return rec.Damage.String(), nil
+		return []byte(rec.Damage.String()), nil
 	}
-	return "", nil
+	return nil, nil
 }
 
 func (f *follower) readOn() error {
@@ -135,9 +147,9 @@ func (f *follower) readOn() error {
 
 // same reports, as nil, that the session is the one that the loop began with.
 func (f *follower) same() error {
-	now, err := f.firstLine()
+	now, err := f.lineAt(f.mark.at)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && now != f.first:
+	case errors.Is(err, fs.ErrNotExist), len(now) > 0 && !bytes.Equal(now, f.mark.line):
 		return errDeleted
 	case errors.Is(err, driver.ErrReplaced):
 		return nil // once more
@@ -148,7 +160,7 @@ func (f *follower) same() error {
 // read reads the records after next once.
 func (f *follower) read() error {
 	var batcher transcript.Batcher
-	var last transcript.Record
+	var first, last transcript.Record // of an append, and of all
 	for rec, err := range f.scan(f.next, driver.Forward) {
 		if err != nil {
 			return err
@@ -161,9 +173,15 @@ func (f *follower) read() error {
 		if last = rec; rec.Offset < f.seen {
 			continue
 		}
+		if rec.Entry.Part <= 1 {
+			first = rec
+		}
 		for _, b := range batcher.Take(rec) {
 			if err := f.give(b, rec); err != nil || f.stopped {
 				return err
+			}
+			if b.Complete {
+				f.mark = mark{driver.Cursor(first.Offset), first.Entry.Line()}
 			}
 		}
 		switch {

@@ -90,22 +90,33 @@ func TestFollow(t *testing.T) {
 }
 
 // A session that was deleted and made again under its ID is not the one that was
-// followed, even if it is longer.
+// followed, even if it is longer and has the same header.
 func TestFollowMadeAgain(t *testing.T) {
 	t.Parallel()
-	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
-		defer storetest.Close(t, st)
-		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "same"})
-		require.NoError(t, err)
-		f := follow(t, s, "")
-		f.want("same")
-		f.want(storetest.Add(t, s, transcript.UserText("one"))...)
-		require.NoError(t, st.Delete(t.Context(), s.Ref()))
-		again, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "same"})
-		require.NoError(t, err)
-		storetest.Add(t, again, transcript.UserText(strings.Repeat("another conversation ", 100)))
-		f.wantEnd(fs.ErrNotExist)
-	})
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	head := &transcript.Entry{ID: "same", Time: at, Body: transcript.Header{Key: storetest.CLI.String(), Created: at}}
+	for _, opts := range []session.CreateOptions{{ID: "same"}, {Header: head}} {
+		storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
+			defer storetest.Close(t, st)
+			s, err := st.Create(t.Context(), storetest.CLI, &opts)
+			require.NoError(t, err)
+			f := follow(t, s, "")
+			f.want("same")
+			first := storetest.Add(t, s, transcript.UserText("one"))
+			f.want(first...)
+			f.want(storetest.Add(t, s, storetest.Answer("two", "call"))...)
+			late := follow(t, s, first[0])
+			late.want(storetest.EntryIDs(t, s)[2:]...)
+			require.NoError(t, st.Delete(t.Context(), s.Ref()))
+			again, err := st.Create(t.Context(), storetest.CLI, &opts)
+			require.NoError(t, err)
+			for range 3 {
+				storetest.Add(t, again, transcript.UserText(strings.Repeat("another conversation ", 100)))
+			}
+			f.wantEnd(fs.ErrNotExist)
+			late.wantEnd(fs.ErrNotExist)
+		})
+	}
 }
 
 // A loop that waits ends with its context and with its store.

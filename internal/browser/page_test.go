@@ -343,7 +343,7 @@ func TestSignIn(t *testing.T) {
 	tb.press("line 77\r")
 	tb.until(`document.querySelectorAll("#feed article").length === 1`)
 
-	// The link of a server has the token, and the page drops it.
+	// The link of a server carries the token, and the page drops it.
 	tb = newTab(t, 1200, "light")
 	tb.visit(url + "/page#token=alice-key")
 	tb.until(`document.querySelectorAll("#list li").length === 1`)

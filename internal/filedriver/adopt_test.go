@@ -107,7 +107,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// While nobody knows whose transcript a file is, no key is taken for new.
+// While the key of a transcript is unknown, no key is taken for new.
 func TestUnreadableHeader(t *testing.T) {
 	for name, place := range map[string]func(path string) error{
 		"empty":   func(path string) error { return os.WriteFile(path, nil, 0o600) },
@@ -211,7 +211,7 @@ func TestCopiedTranscript(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A text that cannot be a name leaves nothing behind.
+// A text that cannot be a name leaves no file.
 func TestBadIDCreatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -255,7 +255,7 @@ func TestDescribeScansBothWays(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// Files that no session can have are nobody's transcripts.
+// Files that no session can have are not transcripts.
 func TestFilesThatAreNoTranscripts(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -291,7 +291,7 @@ func TestKnownRowOutlivesItsHeader(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A row cannot be put for a transcript of which nobody knows the key.
+// A row cannot be put for a transcript with an unknown key.
 func TestPutWithoutAHeader(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

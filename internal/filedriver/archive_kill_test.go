@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A deed is what a mover says that it has done, or is about to do.
+// A deed is a step that a mover reports, before or after it.
 type deed struct {
 	Appended string `json:"appended,omitempty"` // entry
 	Deleting bool   `json:"deleting,omitempty"`
@@ -250,4 +254,42 @@ func found(t *testing.T, d *filedriver.Driver, id string) []string {
 	require.NoError(t, err)
 	require.Equal(t, id, row.ID)
 	return scanned(t, d, ref)
+}
+
+func TestDeadWriterOfAnArchive(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
+	require.NoError(t, d.Close())
+	addLine(t, dir, `{"change":"a"}`)
+	text := indexText(t, dir)
+	d = open(t, dir, nil)
+	create(t, d, "b", "other key")
+	require.Contains(t, indexText(t, dir)[len(text):], `"row":{"id":"a"`)
+
+	// Its row is not written again with every change of the folder.
+	before := indexText(t, dir)
+	ahead := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Dir(archivePath(dir, "a")), ahead, ahead))
+	create(t, d, "c", "other key")
+	require.NotContains(t, indexText(t, dir)[len(before):], `"id":"a"`)
+	require.NoError(t, d.Close())
+}
+
+func TestDeadWriterOfADamagedArchive(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	require.NoError(t, os.MkdirAll(filepath.Dir(archivePath(dir, "a")), 0o700))
+	require.NoError(t, os.WriteFile(archivePath(dir, "a"), []byte("garbage"), 0o600))
+	addLine(t, dir, `{"row":{"id":"a","size":1,"gen":1,"archived":true,"key":"k",damage}}`)
+	addLine(t, dir, `{"change":"a"}`)
+	var log strings.Builder
+	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	create(t, d, "c", "k")
+	require.Contains(t, log.String(), "a transcript cannot be read")
+	require.NotContains(t, indexText(t, dir), `"id":""`)
+	require.NoError(t, d.Close())
 }

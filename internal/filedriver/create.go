@@ -211,7 +211,7 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 	}
 }
 
-// Missing is the event that Load finds no transcript where the index has a row.
+// Missing is the event that Load finds no transcript where the index lists a session.
 type Missing struct{ Err error }
 
 // replacesNone returns an error if a session of a key is missing: a new one in its place

@@ -21,7 +21,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// words are what a session says in every place that speaks of it.
+// words are in every place that holds words of a session.
 var words = []string{"xylophone", "owner-zebra", "label-quartz", "key-walrus", "title-jigsaw"}
 
 // wordy makes a session whose transcript and row have words.
@@ -228,7 +228,7 @@ func wordless(records iter.Seq2[transcript.Record, error], write func([]byte) er
 }
 
 // No word of lines that were replaced stays in the folder, in the index either: at
-// once, and after a kill that came behind the replacing.
+// once, and after a kill after the replacing.
 func TestRewriteLeavesNoWord(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

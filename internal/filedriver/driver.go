@@ -66,7 +66,7 @@ type Driver struct {
 
 	mu      sync.Mutex          // guards the fields below
 	agents  map[string]*agent   // by their names
-	marks   map[driver.Ref]mark // of transcripts that were opened
+	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember, cleared by cause and identify
 	closing context.Context     //nolint:containedctx // done when Close begins
 	close   func()
 	ops     sync.WaitGroup // calls under way
@@ -108,7 +108,7 @@ type index struct {
 	rows
 	file    *os.File        // nil if missing
 	info    fs.FileInfo     // of file
-	applied int64           // offset after the last line that was applied
+	applied int64           // offset after the last line that was applied: set by read
 	version int             // of the file; 0 if its first line does not say
 	by      atomic.Int64    // this process as a writer; 0 before its first append
 	named   atomic.Bool     // the file names it as one
@@ -118,7 +118,7 @@ type index struct {
 	erases  map[string]bool // the same
 	// missing are rows of sessions that lost their files, though no line deletes them.
 	missing map[string]*entry
-	remake  bool        // the next writer must rewrite the file
+	remake  bool        // the next writer must rewrite the file: set by refresh and apply, cleared by rewrite and by a head of this boot
 	said    folderTimes // the last ones in the file
 	learned
 }
@@ -140,19 +140,19 @@ type logs struct {
 	// failed is (*filelog.Log).Failed, but in tests.
 	failed func(*filelog.Log) *driver.NotDurableError
 
-	mu     sync.Mutex // guards the fields below; never held while a log is synced
-	open   map[driver.Ref]*openLog
-	uses   uint64 // calls of acquire
-	closed bool   // by close
+	mu     sync.Mutex              // guards the fields below; never held while a log is synced
+	open   map[driver.Ref]*openLog // added by acquire; removed by ended and evict
+	uses   uint64                  // calls of acquire
+	closed bool                    // set by close
 }
 
 type openLog struct {
 	ref     driver.Ref
 	log     *filelog.Log
-	users   int
-	used    uint64 // logs.uses at its last use
-	evicted bool   // a call was to close it since its last use
-	stale   bool   // its file was removed, and its last user closes it
+	users   int    // calls of acquire without their release
+	used    uint64 // logs.uses at its last use: set by acquire
+	evicted bool   // a call was to close it since its last use: set by surplus, cleared by acquire
+	stale   bool   // its file was removed, and its last user closes it: set by ended
 }
 
 // A mark tells a transcript from another one of its name, which was imported again with

@@ -229,8 +229,13 @@ func TestListBesideAStuckDelete(t *testing.T) {
 // addLine adds a line to the index of an agent, as another process would.
 func addLine(t *testing.T, dir, line string) {
 	t.Helper()
+	addPart(t, dir, line+"\n")
+}
+
+func addPart(t *testing.T, dir, part string) {
+	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
-	_, err = f.WriteString(line + "\n")
+	_, err = f.WriteString(part)
 	require.NoError(t, errors.Join(err, f.Close()))
 }

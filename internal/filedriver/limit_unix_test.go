@@ -41,8 +41,7 @@ func isLimited(t *testing.T) bool {
 }
 
 // A row for which the disk has no room leaves the index as it was, wherever in
-// the row the room ends. Where a killed writer has left a part of a line, nothing
-// is written before that line can be ended.
+// the row the room ends. The part of a line that a killed writer has left is cut off.
 func TestIndexWithoutRoom(t *testing.T) {
 	if !isLimited(t) {
 		return
@@ -69,12 +68,7 @@ func TestIndexWithoutRoom(t *testing.T) {
 		require.ErrorContains(t, err, "nothing was written")
 		require.Equal(t, before, indexText(t, dir))
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString(`{"by":1,"row":{"id":"a","si`)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	before = indexText(t, dir)
+	addPart(t, dir, `{"by":1,"row":{"id":"a","si`)
 	require.ErrorIs(t, put(0), syscall.EFBIG)
 	require.Equal(t, before, indexText(t, dir))
 	require.NoError(t, d.Put(t.Context(), row))
@@ -135,6 +129,7 @@ func TestDeleteWithoutRoomInTheIndex(t *testing.T) {
 	remove := func(d *filedriver.Driver, id string) error {
 		less := limit
 		lower(&less.Cur, len(indexText(t, dir)))
+		addPart(t, dir, `{"row":{"id":"a","si`) // a writer was killed
 		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
 		defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)) }()
 		return d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: id})

@@ -30,8 +30,8 @@ type reading struct {
 	yield func(transcript.Record) bool
 	back  scanner // of a backward reading; nil is transcript.ScanBackward
 
-	size int64 // up to which the transcript is read
-	sure bool  // nothing was being appended when it had that size: all of it is decided
+	size int64 // up to which the transcript is read: set by Scan, ask and attempt
+	sure bool  // nothing was being appended when it had that size: all of it is decided; set by ask, cleared by attempt
 }
 
 var (
@@ -174,7 +174,7 @@ func (r *reading) sift(from int64, keep driver.Keep) error {
 		// Once the search must end, the next line is kept: scan returns the error before it.
 		return r.ctx.Err() != nil || r.d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
 	})
-	// Most transcripts have no line that keep accepts. The scan leaves out an unfinished one.
+	// In most transcripts keep accepts no line. The scan leaves out an unfinished one.
 	if r.sure || endsLine(r.in, r.size) {
 		if err := r.scan(scan, from, r.size, func(transcript.Record) error { return errStopped }); err == nil {
 			return nil

@@ -47,7 +47,7 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 		return err
 	}
 	if x.file != nil && x.info.Size() > x.applied { // a killed writer left a part of a line
-		if _, err := x.file.Write([]byte("\n")); err != nil {
+		if err := x.cut(x.applied); err != nil {
 			return x.fail("write index", err, "nothing was written; make room or make the file writable")
 		}
 		if err := x.refresh(); err != nil {
@@ -55,6 +55,15 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 		}
 	}
 	return f()
+}
+
+// cut removes the part of a line after a place, even on a full disk, or else ends it.
+func (x *index) cut(size int64) error {
+	if x.file.Truncate(size) == nil {
+		return nil
+	}
+	_, err := x.file.Write([]byte("\n"))
+	return err
 }
 
 // aside calls f, which may wait for the append lock of a session, without x.mu, so
@@ -117,8 +126,8 @@ func (x *index) write(recs ...record) error {
 	before := x.info.Size()
 	n, err := x.file.Write(lines)
 	if err != nil {
-		if n > 0 && x.file.Truncate(before) != nil {
-			_, _ = x.file.Write([]byte("\n")) // separates the part from later lines
+		if n > 0 {
+			_ = x.cut(before) // the next writer tries again
 		}
 		return x.fail("write index", err, "nothing was written; make room or make the file writable")
 	}
@@ -196,7 +205,7 @@ func (x *index) rewrite(sync bool) error {
 		if len(x.deletes)+len(x.erases) > 0 {
 			mode = deleteMode
 		}
-		err = filelog.WriteFileMode(x.a.root, indexName, data, mode, sync)
+		err = filelog.WriteFileAtomic(x.a.root, indexName, data, mode, sync)
 		x.a.d.at("index: has its name")
 	}
 	if err != nil {

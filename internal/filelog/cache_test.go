@@ -13,7 +13,7 @@ import (
 )
 
 // A cacheDisk is a model of a kernel's page cache over a disk, as failing disks
-// below ext4 and XFS showed it. The real file is the cache; what is on the disk
+// below ext4 and XFS showed it. The real file is the cache; the content of the disk
 // is kept here. A sync that fails
 //
 //   - leaves the pages clean and readable, so that the next sync finds nothing
@@ -172,6 +172,13 @@ func (d *cacheDisk) open(t *testing.T, policy SyncPolicy) *Log {
 	return l
 }
 
+// replace gives the name to another file.
+func (d *cacheDisk) replace(t *testing.T, content string) {
+	t.Helper()
+	require.NoError(t, d.root.WriteFile("other", []byte(content), 0o600))
+	require.NoError(t, d.root.Rename("other", workName))
+}
+
 // inCache is what readers see of the file now.
 func (d *cacheDisk) inCache(t *testing.T) string {
 	t.Helper()
@@ -204,7 +211,7 @@ func (d *cacheDisk) marked(t *testing.T) bool {
 	return marked(d.root, workName, info)
 }
 
-// evict empties the cache: readers see what is on the disk of all that is clean.
+// evict empties the cache: readers see the content of the disk where pages are clean.
 func (d *cacheDisk) evict(t *testing.T) {
 	t.Helper()
 	d.mu.Lock()

@@ -50,9 +50,7 @@ func TestCreateKilled(t *testing.T) {
 		os.Exit(0)
 	}
 	exe, err := os.Executable()
-	if err != nil {
-		t.Skip(err)
-	}
+	require.NoError(t, err)
 	var none, whole int
 	for n := 1; ; n++ {
 		w := newWorkload(t, new(faultDisk))

@@ -15,7 +15,7 @@ import (
 )
 
 // A cureRun is one story of a failed sync on a disk that heals at once. It
-// collects what was acknowledged, and what a power cut would take of that.
+// collects the acknowledged lines, and those that a power cut would take.
 type cureRun struct {
 	t     *testing.T
 	d     *cacheDisk
@@ -101,7 +101,7 @@ func (r *cureRun) recover(l *Log) error {
 	return err
 }
 
-// check says what a power cut would take.
+// check notes the lines that a power cut would take.
 func (r *cureRun) check(when string) {
 	for _, line := range r.d.lost(r.acked...) {
 		r.wrong = append(r.wrong, fmt.Sprintf("%s: %q was acknowledged, and a power cut takes it", when, line))
@@ -214,7 +214,7 @@ var stories = map[string]func(r *cureRun){
 }
 
 // killed plays a cure that is killed before its operation n, in the process of
-// the log that failed, after which another process goes on and the power is cut.
+// the log that failed, after which another process continues and the power is cut.
 // It reports whether there was such an operation.
 func (r *cureRun) killed(n int) bool {
 	l := r.d.create(r.t, SyncAlways)
@@ -250,7 +250,7 @@ func (r *cureRun) killed(n int) bool {
 	return ops >= n
 }
 
-// tell runs all stories, and kills at every step, and returns what was wrong.
+// tell runs all stories, and kills at every step, and returns the faults.
 func tell(t *testing.T, v variant) (wrong []string, runs int) {
 	for name, story := range stories {
 		r := newCureRun(t, v)

@@ -242,25 +242,35 @@ type lockless struct{ file }
 
 func (lockless) Lock(bool) (bool, error) { return false, errFault }
 
+// An unread file cannot be read.
+type unread struct{ file }
+
+func (unread) ReadAt([]byte, int64) (int, error) { return 0, errFault }
+
 // Lines that cannot be compared with the copy of another Log are in doubt.
 func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
-	d := newCacheDisk(t)
-	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
-	mustAppend(t, other, "interval\n")
-	e := wantInDoubt(t, d, l, "two\n")
-	require.NoError(t, l.Recover(t.Context()))
-	d.mutate = func(f file) file { return lockless{f} }
-	failed, ok := errors.AsType[*driver.NotDurableError](other.Flush(t.Context()))
-	require.True(t, ok)
-	require.ErrorIs(t, failed, errFault)
-	require.Equal(t, e.Start, failed.End)
-	require.ErrorIs(t, other.Recover(t.Context()), errFault)
-	d.mutate = nil
-	require.NoError(t, other.Recover(t.Context()))
-	require.NoError(t, other.Flush(t.Context()))
-	wantDisk(t, d, workFirst+"interval\ntwo\n")
-	mustAppend(t, other, "three\n")
-	closeAll(t, l, other)
+	for _, mutate := range []func(file) file{
+		func(f file) file { return lockless{f} },
+		func(f file) file { return unread{f} },
+	} {
+		d := newCacheDisk(t)
+		l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
+		mustAppend(t, other, "interval\n")
+		e := wantInDoubt(t, d, l, "two\n")
+		require.NoError(t, l.Recover(t.Context()))
+		d.mutate = mutate
+		failed, ok := errors.AsType[*driver.NotDurableError](other.Flush(t.Context()))
+		require.True(t, ok)
+		require.ErrorIs(t, failed, errFault)
+		require.Equal(t, e.Start, failed.End)
+		require.ErrorIs(t, other.Recover(t.Context()), errFault)
+		d.mutate = nil
+		require.NoError(t, other.Recover(t.Context()))
+		require.NoError(t, other.Flush(t.Context()))
+		wantDisk(t, d, workFirst+"interval\ntwo\n")
+		mustAppend(t, other, "three\n")
+		closeAll(t, l, other)
+	}
 }
 
 // Of two calls that recover a Log one makes the copy.
@@ -346,13 +356,12 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// A file that begins as the log does and lacks its lines is a bad copy.
+// A file that is like the log but for NULs in the place of its lines is a bad copy.
 func TestTheCopyOfAnotherLacksLines(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncInterval(1e18))
 	mustAppend(t, l, "interval\n")
-	require.NoError(t, d.root.WriteFile("b", []byte(workFirst), 0o600))
-	require.NoError(t, d.root.Rename("b", workName))
+	d.replace(t, workFirst+strings.Repeat("\x00", len("interval\n")))
 	failed, ok := errors.AsType[*driver.NotDurableError](l.Flush(t.Context()))
 	require.True(t, ok)
 	require.ErrorContains(t, failed, "lacks them")
@@ -361,14 +370,46 @@ func TestTheCopyOfAnotherLacksLines(t *testing.T) {
 	closeAll(t, l)
 }
 
+// A file that has only the first line in common with the log is not a copy of it. Nothing
+// that the log still owes is written to it.
+func TestAnotherFileWithTheSameFirstLine(t *testing.T) {
+	long := strings.Repeat("long ", 2000) + "\n"
+	for _, test := range []struct{ lines, others string }{
+		{"owed\n", ""},
+		{"owed\n", "own\n"},
+		{"owed\n", "another line\n"},
+		{long + "owed\n", long + "ours\n"},
+		{"a" + long, "b" + long},
+	} {
+		for _, fails := range []bool{false, true} {
+			d := newCacheDisk(t)
+			l := d.create(t, SyncInterval(1e18))
+			mustAppend(t, l, test.lines)
+			if fails {
+				d.setOp(failOnce("sync"))
+				require.Error(t, l.Flush(t.Context()))
+				d.setOp(nil)
+			}
+			d.replace(t, workFirst+test.others)
+			for range 2 {
+				err := l.Recover(t.Context())
+				require.ErrorIs(t, err, ErrReplaced)
+				_, failed := errors.AsType[*driver.NotDurableError](err)
+				require.False(t, failed, "%.20q: %v", test.others, err)
+			}
+			require.Equal(t, workFirst+test.others, d.inCache(t))
+			require.Equal(t, fails, l.Close() != nil)
+		}
+	}
+}
+
 // A Log that keeps no lines has nothing to compare with a copy of another, so its
 // failed sync is one.
 func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncNever)
 	mustAppend(t, l, "never\n")
-	require.NoError(t, d.root.WriteFile("b", []byte(workFirst+"never\n"), 0o600))
-	require.NoError(t, d.root.Rename("b", workName))
+	d.replace(t, workFirst+"never\n")
 	d.setOp(failOnce("sync"))
 	_, ok := errors.AsType[*driver.NotDurableError](l.Sync(t.Context()))
 	require.True(t, ok)

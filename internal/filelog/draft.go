@@ -30,19 +30,13 @@ func NewDraft(root *os.Root, name string) (*Draft, error) {
 // WriteFileAtomic gives the file that name refers to within root the content
 // data, replacing the old file: at every moment, and after a crash, the name
 // refers to the old content or to the new, whole. If sync is set, the new
-// content is on stable storage when the error is nil. The file's mode is 0600.
-// Leftover temporary files are for [RemoveTemps].
+// content is on stable storage when the error is nil. The file gets the mode before its
+// name, if the file system supports it. Leftover temporary files are for [RemoveTemps].
 //
 // A [*driver.NotDurableError] means that the new content is in place but that
 // the folder could not be synced. After any other error the old content is
 // untouched.
-func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
-	return WriteFileMode(root, name, data, tempMode, sync)
-}
-
-// WriteFileMode is [WriteFileAtomic] for a file with another mode than 0600. It gets
-// the mode before its name, if the file system supports it.
-func WriteFileMode(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
+func WriteFileAtomic(root *os.Root, name string, data []byte, mode fs.FileMode, sync bool) error {
 	d, err := NewDraft(root, name)
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ func TestShortWrite(t *testing.T) {
 	}
 }
 
-// Bytes that somebody adds without the lock are not cut off with ours.
+// Bytes that a program adds without the lock are not cut off with ours.
 func TestForeignBytesAreNotCutOff(t *testing.T) {
 	d := &faultDisk{failAt: 1, only: "none", short: 3}
 	w := newWorkload(t, d)

@@ -70,7 +70,7 @@ type Options struct {
 // A Log is one open log file. It is safe for several goroutines. Several Logs,
 // in one process or many, may have the same file open.
 type Log struct {
-	current atomic.Pointer[opened] // replaced by the holder of the append lock
+	current atomic.Pointer[opened] // set by swap, with the append lock held
 	root    *os.Root
 	name    string // within root
 	path    string // for errors
@@ -86,19 +86,19 @@ type Log struct {
 	ops       sync.WaitGroup // calls under way and the armed timer
 
 	// The holder of the append lock within this Log guards these.
-	end  int64   // of the last write of this Log, the end of a line; 0: unknown
+	end  int64   // of the last write of this Log, the end of a line: set by add and settle, 0 (unknown) by swap and before a write
 	last [1]byte // a buffer
 
 	moving sync.Mutex // held while this Log gives the name to a copy and moves to it
 
-	mu       sync.Mutex // guards the fields below; never held across I/O
-	closed   bool
-	written  uint64                  // counts the writes of this Log
-	synced   uint64                  // the last write known to be on stable storage
-	dirty    extent                  // written parts not covered by a sync
-	unsynced unsynced                // its bytes
-	failed   *driver.NotDurableError // the first failed sync
-	timer    *time.Timer             // armed by SyncInterval; nil when clean
+	mu       sync.Mutex              // guards the fields below; never held across I/O
+	closed   bool                    // set by Close
+	written  uint64                  // counts the writes of this Log: wrote
+	synced   uint64                  // the last write known to be on stable storage: set by syncNow, compare and cure
+	dirty    extent                  // written parts not covered by a sync: grown by wrote, emptied by the three that set synced
+	unsynced unsynced                // their bytes, if the policy needs them: grown and emptied with dirty
+	failed   *driver.NotDurableError // the first failed sync: set by syncNow, compare and cure, cleared by cure
+	timer    *time.Timer             // armed by wrote under SyncInterval, cleared by tick
 }
 
 // Open opens the existing regular file that name refers to within root. It

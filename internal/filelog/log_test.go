@@ -232,12 +232,12 @@ func TestCreateNeverOverwrites(t *testing.T) {
 func TestWriteFileAtomic(t *testing.T) {
 	root, dir := folder(t)
 	for _, data := range []string{"one\n", "two, longer", ""} {
-		require.NoError(t, filelog.WriteFileAtomic(root, name, []byte(data), data == "one\n"))
+		require.NoError(t, filelog.WriteFileAtomic(root, name, []byte(data), 0o600, data == "one\n"))
 		if got := content(t, root); got != data {
 			t.Errorf("the file holds %q, want %q", got, data)
 		}
 	}
-	wantErr(t, filelog.WriteFileAtomic(root, filepath.Join("none", name), nil, true), fs.ErrNotExist)
+	wantErr(t, filelog.WriteFileAtomic(root, filepath.Join("none", name), nil, 0o600, true), fs.ErrNotExist)
 	if left, err := os.ReadDir(dir); len(left) != 1 || err != nil {
 		t.Errorf("the folder holds %v, %v", left, err)
 	}
@@ -298,7 +298,7 @@ func TestPermissions(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o500))
 	_, err = filelog.Create(root, "b.jsonl", []byte("x\n"), nil)
 	wantErr(t, err, fs.ErrPermission)
-	wantErr(t, filelog.WriteFileAtomic(root, name, nil, false), fs.ErrPermission)
+	wantErr(t, filelog.WriteFileAtomic(root, name, nil, 0o600, false), fs.ErrPermission)
 	add(t, open(t, root, nil), "one\n") // the file itself can be written
 	require.NoError(t, os.Chmod(dir, 0o700))
 	reopen(t, root, "first\none\n")
@@ -309,7 +309,7 @@ func TestReplaced(t *testing.T) {
 		"removed": func(root *os.Root) error { return root.Remove(name) },
 		"renamed": func(root *os.Root) error { return root.Rename(name, "b.jsonl") },
 		"replaced": func(root *os.Root) error {
-			return filelog.WriteFileAtomic(root, name, []byte("new\n"), false)
+			return filelog.WriteFileAtomic(root, name, []byte("new\n"), 0o600, false)
 		},
 		"copied": func(root *os.Root) error {
 			return errors.Join(root.Rename(name, "b.jsonl"), root.WriteFile(name, []byte("new\n"), 0o600))

@@ -40,9 +40,7 @@ type child struct {
 func start(t *testing.T, dir string, args ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Skip(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(append([]string{dir}, args...), "\n"))
 	cmd.Stderr = os.Stderr

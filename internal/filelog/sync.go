@@ -1,7 +1,6 @@
 package filelog
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -54,11 +53,17 @@ func (l *Log) compare(err error) bool {
 func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *opened, holds bool, err error) {
 	for {
 		next, err := openNamed(l.root, l.name, &l.opts)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) || err == nil && !l.isCopy(next) {
-			if err == nil {
+		if err == nil {
+			copied, copyErr := l.isCopy(next)
+			if err = copyErr; err == nil && !copied {
+				err = ErrReplaced
+			}
+			if err != nil {
 				_ = next.Close() // only read
 			}
-			return nil, false, l.fail(op, ErrReplaced)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = ErrReplaced
 		}
 		if err != nil {
 			return nil, false, l.fail(op, err)
@@ -79,25 +84,43 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 	}
 }
 
-// isCopy reports whether another file begins with the line that this Log's
-// begins with, which was durable before the file was known.
-func (l *Log) isCopy(next *opened) bool {
+// isCopy reports whether another file is a copy of this Log's, to which lines may have
+// been added. A copy is never shorter. A write that was lost leaves NULs in either file.
+func (l *Log) isCopy(next *opened) (bool, error) {
 	own := l.current.Load()
-	first := head(own)
-	return !os.SameFile(own.id, next.id) && len(first) > 0 && bytes.Equal(first, head(next))
-}
-
-// head returns the first line of a file, or the beginning of a long one.
-func head(f io.ReaderAt) []byte {
-	b := make([]byte, headSize)
-	n, _ := f.ReadAt(b, 0)
-	if i := bytes.IndexByte(b[:n], '\n'); i >= 0 {
-		n = i + 1
+	info, err := own.Stat()
+	if err != nil || info.Size() == 0 || os.SameFile(own.id, next.id) {
+		return false, err
 	}
-	return b[:n]
+	was, err := Ends(own, info.Size())
+	now, nextErr := Ends(next, info.Size())
+	if err = cmp.Or(err, nextErr); err != nil || len(now) < len(was) {
+		return false, err
+	}
+	for i, b := range was {
+		if b != now[i] && b != 0 && now[i] != 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
-const headSize = 4 << 10 // bytes at the beginning in which two files are compared
+// Ends returns the first and the last 4 KiB of a file that ends at size, or fewer bytes if
+// it is shorter. They tell the file from another one that has taken its name.
+func Ends(f io.ReaderAt, size int64) ([]byte, error) {
+	const most = 4 << 10
+	ends := make([]byte, 2*min(size, most))
+	half := len(ends) / 2
+	n, err := f.ReadAt(ends[:half], 0)
+	if n == half {
+		n, err = f.ReadAt(ends[half:], size-int64(half))
+		n += half
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return ends[:n], err
+}
 
 // settleDebts returns the error of a lookup. If another file has the name, the
 // lines that this Log has acknowledged and not synced must be in that file: if

@@ -58,12 +58,12 @@ func TestRemoveTemps(t *testing.T) {
 	require.NoFileExists(t, root.Name()+"/"+alive)
 	require.NoError(t, l.Close())
 
-	require.NoError(t, filelog.WriteFileAtomic(root, "index", []byte("one"), true))
-	require.NoError(t, filelog.WriteFileAtomic(root, "index", []byte("two"), false))
+	require.NoError(t, filelog.WriteFileAtomic(root, "index", []byte("one"), 0o600, true))
+	require.NoError(t, filelog.WriteFileAtomic(root, "index", []byte("two"), 0o600, false))
 	got, err := root.ReadFile("index")
 	require.NoError(t, err)
 	require.Equal(t, "two", string(got))
-	require.NoError(t, filelog.WriteFileMode(root, "index", []byte("three"), 0o640, false))
+	require.NoError(t, filelog.WriteFileAtomic(root, "index", []byte("three"), 0o640, false))
 	info, err := root.Stat("index")
 	require.NoError(t, err)
 	require.Equal(t, "-rw-r-----", info.Mode().String())
@@ -103,7 +103,7 @@ func TestDraft(t *testing.T) {
 		require.Equal(t, want, string(got))
 		require.Equal(t, []string{"a"}, files())
 	}
-	require.NoError(t, filelog.WriteFileAtomic(root, "a", []byte("old"), false))
+	require.NoError(t, filelog.WriteFileAtomic(root, "a", []byte("old"), 0o600, false))
 
 	d := draft()
 	require.NoError(t, filelog.RemoveTemps(root, "a"))

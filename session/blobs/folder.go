@@ -71,7 +71,7 @@ func (p place) write(root *os.Root, hash string, data []byte) error {
 	if info, err := root.Lstat(name); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
 		return filelog.SyncDir(root, p.folder) // a kill may have come before that
 	}
-	return filelog.WriteFileAtomic(root, name, data, true)
+	return filelog.WriteFileAtomic(root, name, data, 0o600, true)
 }
 
 // Make implements [Maker]. A locked file accompanies the folder of the session until

@@ -81,7 +81,7 @@ func (f folder) Create(ctx context.Context, name string, data []byte) error {
 
 func (f folder) Write(ctx context.Context, name string, data []byte) error {
 	return f.put(ctx, "write", name, func(root *os.Root) error {
-		return filelog.WriteFileAtomic(root, name, data, true)
+		return filelog.WriteFileAtomic(root, name, data, 0o600, true)
 	})
 }
 

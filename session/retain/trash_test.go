@@ -35,7 +35,7 @@ func ids(t *testing.T, st *session.Store, state session.State) []string {
 	return storetest.ListIDs(t, st, &session.ListOptions{State: state})
 }
 
-// answered returns a session of a key with a question and an answer that has a cost.
+// answered returns a session of a key with a question and an answer with usage.
 func answered(t *testing.T, st *session.Store, key session.Key, o *session.CreateOptions) *session.Session {
 	t.Helper()
 	s, err := st.Create(t.Context(), key, o)
@@ -163,7 +163,7 @@ func TestTrashEmptied(t *testing.T) {
 	})
 }
 
-// The ledger has a line for each deleted session, each owner sees its own, and an erase of
+// The ledger lists each deleted session, each owner sees its own, and an erase of
 // the owner takes it along.
 func TestRemovals(t *testing.T) {
 	t.Parallel()

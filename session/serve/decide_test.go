@@ -405,6 +405,25 @@ func TestCutShort(t *testing.T) {
 	require.NoError(t, sv.Close(t.Context()))
 }
 
+// A problem says whether to wait for a turn or to read the session again.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := withKeys(t)
+	s := talk(t, store, "one")
+	held := holdCall(t, s, "c1")
+	alice, at := newAsker(t, ts, "alice-key"), "/v1/store/sessions/main/one"
+	unlock, err := s.LockTurn(t.Context(), true)
+	require.NoError(t, err)
+	var busy, changed serve.Problem
+	alice.ask(409, "POST", at+"/archive", nil, &busy)
+	require.Contains(t, busy.Title, "a running turn")
+	require.NoError(t, unlock())
+	alice.ask(204, "POST", at+"/calls/"+held+"/decision", map[string]string{"verdict": "reject"}, nil)
+	alice.ask(409, "POST", at+"/calls/"+held+"/decision", map[string]string{"verdict": "approve"}, &changed)
+	require.Contains(t, changed.Title, "has changed")
+	alice.ask(200, "POST", at+"/archive", nil, nil)
+}
+
 // A bad decision changes nothing.
 func TestBadDecisions(t *testing.T) {
 	t.Parallel()

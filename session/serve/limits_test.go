@@ -221,7 +221,7 @@ func TestIdempotencyKeyOfTwoOwners(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, infos, 3)
 
-	// Another store has another secret.
+	// Another store makes another secret.
 	ts, _, _ = withKeys(t)
 	all = chat(t, ts.URL, map[string]any{"message": "of alice"}, "Idempotency-Key", "order-1", "X-Api-Key", "alice-key")
 	require.NotEqual(t, ids["alice"], all[len(all)-1].data["sessionId"])

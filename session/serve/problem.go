@@ -60,6 +60,7 @@ var (
 	errCut         = &Problem{Status: http.StatusRequestTimeout, Code: "REQUEST_TIMEOUT", Title: "the body has not come, or not in time"}
 	errExists      = &Problem{Status: http.StatusConflict, Code: "ALREADY_EXISTS", Title: "the ID is in use"}
 	errChanged     = &Problem{Status: http.StatusConflict, Code: "ABORTED", Title: "the session has changed meanwhile: read it again"}
+	errBusy        = &Problem{Status: http.StatusConflict, Code: "ABORTED", Title: "the session is locked, by a running turn for example: try again later"}
 	errReused      = &Problem{Status: http.StatusConflict, Code: "IDEMPOTENCY_KEY_REUSED", Title: "the idempotency key was used for another request"}
 	errArchived    = &Problem{Status: http.StatusPreconditionFailed, Code: "FAILED_PRECONDITION", Title: "the session is archived, or the store is read-only"}
 	errTooLarge    = &Problem{Status: http.StatusRequestEntityTooLarge, Code: "PAYLOAD_TOO_LARGE", Title: "the request is larger than the server takes"}
@@ -84,9 +85,9 @@ var problems = []struct {
 	{session.ErrNoEntry, errNotFound},
 	{fs.ErrExist, errExists},
 	{session.ErrIdemMismatch, errReused},
+	{session.ErrBusy, errBusy}, // may be a conflict too
 	{session.ErrConflict, errChanged},
 	{session.ErrReplaced, errChanged},
-	{session.ErrBusy, errChanged},
 	{session.ErrArchived, errArchived},
 	{session.ErrReadOnly, errArchived},
 	{session.ErrKey, errInvalid},

@@ -31,7 +31,7 @@ var promises = []struct{ promise, tests string }{
 	{"pages of other sites do nothing, with a cookie too", "session/serve: TestCrossSite, TestPageKey"},
 	{"no request is read as two", "session/serve: TestSmuggling"},
 	{"slow and large headers and bodies are cut", "session/serve: TestSlowAndLargeRequests, TestHugeBody, TestHeaders, TestSlowReader"},
-	{"all bodies together have a bound", "session/serve: TestBodiesTogether, TestBodiesOfStrangers"},
+	{"all bodies together are bounded", "session/serve: TestBodiesTogether, TestBodiesOfStrangers"},
 	{"odd JSON, numbers and bytes are refused", "session/serve: TestHostileBodies, TestOpenAPIFuzz; transcript: TestDeeplyNestedBlocks"},
 	{"no name leads out of the store", "session/serve: TestHostileNames, TestHostileImport; session/serve/openviking: TestURI; transcript/dialect: TestFolderErrors"},
 	{"hostile files end", "transcript/dialect: TestPiTrees, TestClaudeCodeTrees, TestScanMemory; session/exchange: FuzzImport; session: TestBadTranscripts"},

@@ -39,7 +39,7 @@ type Route struct {
 	Audit string `json:"-"`
 
 	// In and Out have the types of the request and of its answer in JSON, for the document.
-	// A GET or DELETE has the members of In as parameters. Media is the type of the answer,
+	// A GET or DELETE takes the members of In as parameters. Media is the type of the answer,
 	// or the types, with ", " between them; empty is application/json.
 	In    any    `json:"-"`
 	Out   any    `json:"-"`

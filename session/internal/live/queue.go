@@ -34,8 +34,8 @@ type Job struct {
 
 	Done Result
 
-	alone bool      // no other job is written with it
-	leads chan bool // ends the wait of the job: it must be written, or was written with another one
+	alone bool      // no other job is written with it: set by Alone
+	leads chan bool // ends the wait of the job: it must be written, or was written with another one; made by join
 	self  [1]*Job   // room for the group of a job that is written alone
 }
 
@@ -82,8 +82,8 @@ func (j *Job) size() (n int) {
 // and one sync serve many. The zero value is ready to use.
 type queue struct {
 	mu      sync.Mutex
-	led     bool // a job is being written
-	waiting []*Job
+	led     bool   // a job is being written: set by join, cleared by leave
+	waiting []*Job // added by join; removed by remove, take and leave
 }
 
 // join waits until the job leads the queue or was written with another one. A job

@@ -20,22 +20,20 @@ type State struct {
 	o   *Options
 	ref driver.Ref
 
-	users int           // guarded by the table
-	place *list.Element // in the table's order
+	users int           // guarded by the table: calls of Acquire without their Release
+	place *list.Element // in the table's order, as long as the state is in the table
 
 	compacting chan struct{} // holds a value while a compaction runs
 	queue      queue         // of appends
-	stale      atomic.Bool   // the lines were replaced or removed: read the session again
-
-	rowDue atomic.Bool // the index may lack an append of this process
+	stale      atomic.Bool   // read the session again: set by Forget, cleared by absorb
+	rowDue     atomic.Bool   // the index may lack an append: set by RowDue, cleared by takeRow
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	replay.Reader
-	wrote   driver.Cursor // the end of the last append of this process
+	wrote   driver.Cursor // the end of the last append of this process: set by appended
 	wroteAt time.Time     // the time of its entries
-	rowAt   time.Time     // wroteAt when this process put a row last; before that, the last message in the row that it found
-	fresh   []fresh       // appends of this process that the reader was not given yet
-	known   driver.Cursor // the end as the reader and fresh show it; Anywhere after a conflict
+	rowAt   time.Time     // the same for the row in the index: set by start and takeRow
+	fresh   []fresh       // appends after the lines read: added by appended, taken by absorb, dropped by reset
 }
 
 // fresh is one or more batches that this process has appended.
@@ -99,7 +97,16 @@ func (s *State) absorb() {
 		}
 	}
 	clear(s.fresh)
-	s.fresh, s.known = s.fresh[:0], s.Next
+	s.fresh = s.fresh[:0]
+}
+
+// end returns the end of the session as the reader and fresh show it. The caller holds
+// s.mu.
+func (s *State) end() driver.Cursor {
+	if n := len(s.fresh); n > 0 {
+		return s.fresh[n-1].End
+	}
+	return s.Next
 }
 
 // Scan returns the function that reads the transcript.
@@ -162,8 +169,7 @@ func (s *State) readOn(ctx context.Context, whole bool) (err error) {
 			return err
 		}
 	}
-	err = s.ReadOn(s.Scan(ctx))
-	if s.known = s.Next; err != nil {
+	if err := s.ReadOn(s.Scan(ctx)); err != nil {
 		return err
 	}
 	if first && s.Empty() {

@@ -20,7 +20,7 @@ type Table struct {
 	mu     sync.Mutex // guards the fields below
 	states map[driver.Ref]*State
 	order  *list.List // of *State: among idle ones, the one released last comes first
-	unused int        // the number of idle ones
+	unused int        // the number of idle ones, which Acquire and Release need without a walk
 
 	outlines outlines
 }

@@ -144,7 +144,7 @@ func (s *State) decide(ctx context.Context, group []*Job, held bool) (driver.Cur
 			return j.After, nil
 		}
 		if j.Idem != "" || j.Decide != nil {
-			at = s.known
+			at = s.end()
 		}
 		if j.Done.Hit = j.Idem != "" && s.HasKey(j.Idem); j.Done.Hit || j.Decide == nil {
 			continue
@@ -245,11 +245,8 @@ func (s *State) appended(res driver.Result, group []*Job) (put bool) {
 			own.entries = append(own.entries, j.Entries...)
 		}
 	}
-	if len(own.entries) > 0 {
+	if len(own.entries) > 0 && s.end() == res.Start { // else the next read finds them
 		s.fresh = append(s.fresh, own)
-		if s.known == res.Start {
-			s.known = res.End
-		}
 	}
 	s.wrote = max(s.wrote, res.End)
 	s.wroteAt = group[0].At

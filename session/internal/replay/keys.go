@@ -15,9 +15,9 @@ const keptKeys = 64
 // keys are the idempotency keys of the whole batches that a Reader has seen. It keeps a
 // hash and a place of each: 16 bytes, for sessions in which every append has one.
 type keys struct {
-	places map[uint64]driver.Cursor // at or before the first line
-	held   []transcript.Entry       // by the last compaction, or by the header
-	last   []transcript.Entry       // of the keys since, as a compaction holds them: keptKeys or more, if there are as many
+	places map[uint64]driver.Cursor // at or before the first line: added by put
+	held   []transcript.Entry       // by the last compaction, or by the header: replaced by restore
+	last   []transcript.Entry       // of the keys since, as a compaction holds them: keptKeys or more, if there are as many; emptied by restore
 }
 
 var keySeed = maphash.MakeSeed()

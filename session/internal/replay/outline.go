@@ -42,8 +42,8 @@ func PlacesIn(fold *rebuild.Fold, entryIDs []string) (where map[string]rebuild.W
 // An Outline is the fold of a whole transcript without the words of its lines. The zero
 // value has read nothing.
 type Outline struct {
-	fold *rebuild.Fold     // nil until sync
-	last transcript.Record // of the fold
+	fold *rebuild.Fold     // set by sync; nil before, and after an error
+	last transcript.Record // of the fold: set by add
 }
 
 // linesBackward yields the lines of a text at a place, each with its own.

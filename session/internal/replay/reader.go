@@ -21,28 +21,26 @@ import (
 // the first line takes the older lines from the row in the index. Where that row
 // is too old, Row reads the lines between.
 type Reader struct {
-	Fold   *rebuild.Fold       // nil until Begin
-	Next   driver.Cursor       // after the last record that was read
-	Damage []transcript.Damage // in the lines that were read
+	Fold   *rebuild.Fold       // set by Begin, nil before
+	Next   driver.Cursor       // after the last record that was read: moved on by every call that reads, and Own
+	Damage []transcript.Damage // in the lines that were read, all of it
 
 	opts    *Options
-	batcher transcript.Batcher
-	from    driver.Cursor // where the history begins; 0 if all lines were read
+	batcher transcript.Batcher // holds the lines of a batch whose end was not read
+	from    driver.Cursor      // where the history begins; 0 if all lines were read; set by Begin
 	summary
-	counted driver.Cursor // the index counted the lines before it
+	counted driver.Cursor // the row covers the lines before it: set by Begin and fill
 
-	// statuses holds the statuses of calls that have a tool_status line; it may be
-	// nil.
-	statuses map[string]string
+	statuses map[string]string // the last one of each call until it is made again: see noteStatuses; may be nil
 
-	stored  rebuild.Tally // tokens of the history for the store's counter
-	trigger rebuild.Tally // and for the counter of Options.Compact, if set
+	stored  rebuild.Tally // tokens of the history for the store's counter, as of the last Row or Size
+	trigger rebuild.Tally // the same for Options.Trigger, if set
 
 	keys    keys
-	keyedAt driver.Cursor // where the last line with an idempotency key begins
+	keyedAt driver.Cursor // where the last line with an idempotency key begins: set by take and Own
 
-	cut  map[string]int // entries of incomplete batches, by idempotency key
-	news []News
+	cut  map[string]int // entries of incomplete batches, by idempotency key, until a later batch has the key
+	news []News         // until TakeNews
 }
 
 // News is damage that was found, or the number of entries of a cut batch that a later one
@@ -97,9 +95,7 @@ func (r *Reader) begin(scan Scan, known driver.Row, whole bool) error {
 			r.version, r.row, r.counted = h.Version, known, driver.Cursor(known.Size)
 			r.row.Owner = h.Owner
 		default:
-			if err := r.note(header); err != nil {
-				return err
-			}
+			_ = r.note(header) // of this session
 		}
 	}
 	r.from = w.from

@@ -13,8 +13,8 @@ import (
 // A summary is the row of a session as its lines make it, one by one.
 type summary struct {
 	row        driver.Row // without Size, Turns and TokenEstimate: see [Reader.Row]
-	version    int        // of the format, from the header
-	copiedLeft int        // how many of the next lines were copied from another session
+	version    int        // of the format: set from the header, 0 before
+	copiedLeft int        // how many of the next lines are copies: set from the header, counted down by note
 }
 
 // note brings the row up to date with one entry.

@@ -12,18 +12,20 @@ import (
 // of a transcript, and keeps the records on its way, so that they need not be
 // read again. It follows the live lines: from a rewind it goes to the entry that
 // the rewind names. The last live compaction names the first entry it keeps, and
-// there the walk ends. If the walk does not find that entry, or cannot rely on its
-// batch, it reaches the first line of the transcript: the records are then
+// there the walk ends. If a rewind has taken that entry back, the walk ends at the last
+// entry that the compaction covers. If the walk does not find the entry, or cannot rely
+// on its batch, it reaches the first line of the transcript: the records are then
 // complete, and from is 0.
 type walk struct {
 	id      string              // of the session, which names the beginning
 	records []transcript.Record // the last one first
-	from    driver.Cursor       // where the history begins
+	from    driver.Cursor       // where the history begins: set when the walk ends
 
 	liveLines
-	first string // kept by the last live compaction
-	lost  bool   // all lines are needed
-	bare  bool   // that compaction holds no state: a fork has copied it
+	// Set by the last live compaction. If a rewind has left first, covers replaces it.
+	first, covers string
+	bare          bool // the compaction holds no state: a fork has copied it
+	lost          bool // all lines are needed; set for good
 }
 
 func (w *walk) run(scan Scan) error {
@@ -51,13 +53,18 @@ func (w *walk) run(scan Scan) error {
 func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
 	holds := holding(batch)
-	if !w.isLive(holds) {
-		return false
-	}
-	if w.first != "" && holds(w.first) {
+	live := w.isLive(holds)
+	switch ends := holds(w.first); {
+	case ends && live:
 		w.lost = !isComplete(batch) || !keeps(batch, w.first)
 		w.from = driver.Cursor(batch[len(batch)-1].Offset)
 		return !w.lost
+	case ends:
+		w.lost = w.covers == "" || !keeps(batch, w.first)
+		w.first, w.covers = w.covers, ""
+	}
+	if !live {
+		return false
 	}
 	for _, rec := range batch { // the last one first
 		switch b := rec.Entry.Body.(type) {
@@ -67,7 +74,7 @@ func (w *walk) passes(start int) bool {
 			return false
 		case transcript.Compaction:
 			if w.first == "" && !w.lost {
-				w.first, w.bare = cmp.Or(b.FirstKept, b.CoversTo), b.Standing == nil
+				w.first, w.covers, w.bare = cmp.Or(b.FirstKept, b.CoversTo), b.CoversTo, b.Standing == nil
 				w.lost = w.first == "" || b.TurnsBefore == 0 || !isComplete(batch)
 			}
 		}
@@ -78,8 +85,8 @@ func (w *walk) passes(start int) bool {
 // liveLines follows rewinds through a transcript, from the last batch to the first.
 // The zero value begins after the last one.
 type liveLines struct {
-	seeking bool   // the batches that come are not live
-	target  string // up to the one that holds this entry
+	seeking bool   // the batches that come are not live: set by follow, cleared by isLive
+	target  string // up to the one that holds this entry: set by follow
 }
 
 // isLive reports whether the next batch is in force, up to a rewind in it. The

@@ -44,7 +44,7 @@ type surface struct {
 	counts counts
 }
 
-// An answer has the form of all answers of OpenViking.
+// An answer takes the form of all answers of OpenViking.
 type answer[T any] struct {
 	Status string  `json:"status"`
 	Result T       `json:"result"`

@@ -55,7 +55,7 @@ type (
 	}
 	listQuery struct {
 		Limit   int    `json:"limit"`
-		AgentID string `json:"agentId"` // if the path has no agent
+		AgentID string `json:"agentId"` // if the path names none
 	}
 	sessionList struct {
 		Sessions []sessionInfo `json:"sessions"`
