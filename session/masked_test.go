@@ -3,6 +3,7 @@ package session_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
@@ -91,4 +93,21 @@ func TestRedactLabels(t *testing.T) {
 	storetest.Close(t, st)
 	require.Empty(t, storetest.Grep(t, dir, storetest.Secret))
 	require.NotEmpty(t, storetest.Grep(t, dir, "green"))
+}
+
+// noSettings makes no session of the library's own.
+type noSettings struct{ driver.Driver }
+
+func (d noSettings) Create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	if key.Agent == "_settings" {
+		return driver.Row{}, io.ErrShortWrite
+	}
+	return d.Driver.Create(ctx, key, header, more...)
+}
+
+// A store that cannot remember that it masks writes nothing.
+func TestMaskingThatIsNotRemembered(t *testing.T) {
+	st := session.OpenDriver(noSettings{memdriver.New(nil)}, masking(redact.Secrets))
+	require.ErrorIs(t, storetest.ErrOf(st.Load(t.Context(), storetest.CLI)), io.ErrShortWrite)
+	require.Empty(t, storetest.ListIDs(t, st, nil))
 }

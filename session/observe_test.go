@@ -206,6 +206,20 @@ func (dawdling) Path(driver.Ref) string {
 	return "/somewhere"
 }
 
+// An append that fails is observed with its error.
+func TestObserveRefusedAppend(t *testing.T) {
+	st, events := watch(t, t.TempDir(), session.SyncNever, session.EventAppend)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("hello"))
+	drain(events)
+	_, err := s.AppendIf(t.Context(), session.Cond{Empty: true}, transcript.UserText("again"))
+	require.ErrorIs(t, err, session.ErrConflict)
+	e := one(events)
+	require.ErrorIs(t, e.Err, session.ErrConflict)
+	require.Zero(t, e.Entries)
+}
+
 // The time of an append ends when the driver has answered.
 func TestObserveAppendTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

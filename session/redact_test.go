@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -82,6 +83,26 @@ func TestRedactEverywhere(t *testing.T) {
 	h, err := storetest.Load(t, st, storetest.CLI).Health(ctx)
 	require.NoError(t, err)
 	require.Empty(t, h.Damage)
+}
+
+// A filter that fails ends a compaction with its error, and nothing is written.
+func TestFilterRefusesASummary(t *testing.T) {
+	refused := errors.New("refused")
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{{
+		Write: func(_ context.Context, _ session.Ref, entries []transcript.Entry) ([]transcript.Entry, error) {
+			if _, ok := entries[0].Body.(transcript.Compaction); ok {
+				return nil, refused
+			}
+			return entries, nil
+		},
+	}}})
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Talk(t, s, 0, 4)
+	end := storetest.Info(t, s).End
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})
+	require.ErrorIs(t, err, refused)
+	require.Empty(t, done.Compaction.Summary, "observers and callers see what filters have seen")
+	require.Equal(t, end, storetest.Info(t, s).End)
 }
 
 // An append that is tried again is the same append, whatever was redacted.

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -208,4 +211,42 @@ func TestHistoryIsTheCallers(t *testing.T) {
 	h.Messages[0].Content[0] = transcript.TextBlock{Text: "changed"}
 	_ = append(h.Messages[0].Content, transcript.TextBlock{Text: "more"})
 	require.Equal(t, want, storetest.History(t, s))
+}
+
+// Health lists what services have refused, and no calibration without that.
+func TestHealthOfRefusedParts(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("see"), storetest.Answer("I see"))
+	storetest.Add(t, s, transcript.Calibration{Model: "sized", Window: 9_000},
+		transcript.Calibration{Model: "blind", Without: []transcript.Form{transcript.Images}},
+		transcript.Calibration{Model: "strict", Unread: ids[1]})
+	h, err := s.Health(t.Context())
+	require.NoError(t, err)
+	var models []string
+	for _, c := range h.Refused {
+		models = append(models, c.Model)
+	}
+	require.ElementsMatch(t, []string{"blind", "strict"}, models)
+}
+
+// flushes records how Flush was called.
+type flushes struct {
+	driver.Driver
+	cures []bool
+}
+
+func (f *flushes) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
+	f.cures = append(f.cures, cure)
+	return f.Driver.Flush(ctx, ref, cure)
+}
+
+// Flush only syncs; Recover also cures.
+func TestFlush(t *testing.T) {
+	drv := &flushes{Driver: memdriver.New(nil)}
+	s := storetest.Load(t, session.OpenDriver(drv, nil), storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("hi"))
+	require.NoError(t, s.Flush(t.Context()))
+	require.NoError(t, s.Recover(t.Context()))
+	require.Equal(t, []bool{false, true}, drv.cures)
 }

@@ -115,6 +115,7 @@ func TestEraseWord(t *testing.T) {
 			require.NotEmpty(t, storetest.FilesWith(t, dir), "a plan changes nothing")
 			report, err := erase.Run(t.Context(), st, plan)
 			require.NoError(t, err)
+			require.False(t, report.Done.IsZero())
 			require.NotEmpty(t, report.Beyond)
 			require.Empty(t, report.Kept)
 			require.Empty(t, storetest.FilesWith(t, dir))

@@ -108,7 +108,7 @@ func newProcess(t testing.TB, drv driver.Driver, change ...func(*live.Options)) 
 func (p *process) create(id, owner string) driver.Ref {
 	p.t.Helper()
 	key := driver.KeyRef{Agent: "main", Owner: owner, Key: "main:cli:" + id}
-	_, err := p.Driver.Create(p.t.Context(), key, func(gen int64) (driver.Row, driver.Line) {
+	_, err := p.Create(p.t.Context(), key, func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: id, Time: start, Body: transcript.Header{Version: 1, Key: key.Key, Owner: owner, Gen: gen, Created: start}}
 		return driver.Row{ID: id, Agent: "main", Owner: owner, Key: key.Key, Gen: gen, UpdatedAt: start}, live.LineOf(e)
 	})

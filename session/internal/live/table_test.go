@@ -57,7 +57,7 @@ func TestEviction(t *testing.T) {
 	require.Equal(t, "s2 s3 s4", has())
 	p.Release(again)
 	require.Equal(t, "s2 s4", has())
-	row, err := p.Driver.Get(t.Context(), refs[0])
+	row, err := p.Get(t.Context(), refs[0])
 	require.NoError(t, err)
 	require.Equal(t, 1, row.Messages)
 
@@ -103,7 +103,7 @@ func TestRows(t *testing.T) {
 		require.NoError(t, p.submit(ref, step.j))
 		require.Len(t, p.puts, step.puts, step.j.Entries[0].ID)
 	}
-	row, err := p.Driver.Get(t.Context(), ref)
+	row, err := p.Get(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, []any{"a title", 4}, []any{row.Title, row.Messages})
 
@@ -113,7 +113,7 @@ func TestRows(t *testing.T) {
 	require.False(t, s.PutRow(t.Context(), false))
 	require.False(t, s.PutRow(t.Context(), false))
 	require.Len(t, p.puts, 1)
-	row, err = p.Driver.Get(t.Context(), ref)
+	row, err = p.Get(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, 5, row.Messages)
 	s.RowDue()
@@ -180,7 +180,7 @@ func TestRowThatLacksLines(t *testing.T) {
 	require.Empty(t, b.puts)
 	s.PutRow(t.Context(), true)
 	require.Len(t, b.puts, 1)
-	row, err := b.Driver.Get(t.Context(), ref)
+	row, err := b.Get(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, 21, row.Messages)
 }
@@ -337,7 +337,7 @@ func TestModel(t *testing.T) {
 		}
 		a.PutRows(t.Context(), "", true)
 		b.PutRows(t.Context(), "", true)
-		row, err := a.Driver.Get(t.Context(), ref)
+		row, err := a.Get(t.Context(), ref)
 		require.NoError(t, err)
 		require.Equal(t, len(want), row.Messages)
 	}

@@ -228,7 +228,7 @@ func TestCannotRead(t *testing.T) {
 func TestMadeAgain(t *testing.T) {
 	a, b, ref := two(t)
 	require.NoError(t, a.submit(ref, keyed(t, "K", "a")))
-	require.NoError(t, b.Driver.Delete(t.Context(), driver.Anywhere, ref))
+	require.NoError(t, b.Delete(t.Context(), driver.Anywhere, ref))
 	b.create("s", "")
 	require.NoError(t, b.submit(ref, job(t, "b")))
 	require.ErrorIs(t, a.submit(ref, job(t, "x")), driver.ErrReplaced)
