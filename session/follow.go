@@ -115,8 +115,11 @@ func (f *follower) begin() (err error) {
 // lineAt returns the line at a place, or its damage. It is empty if it is not there yet.
 func (f *follower) lineAt(at driver.Cursor) ([]byte, error) {
 	for rec, err := range f.scan(at, driver.Forward) {
-		if err != nil || rec.HasEntry() {
-			return rec.Entry.Line(), err
+		switch {
+		case err != nil:
+			return nil, err
+		case rec.HasEntry():
+			return rec.Entry.Line(), nil
 		}
 		return []byte(rec.Damage.String()), nil
 	}
