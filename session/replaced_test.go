@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -152,4 +153,40 @@ func TestDeletedWhileOthersWait(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, storetest.Lines(t, theirs), 1)
 	})
+}
+
+// replacedScans has scans fail because the transcript was replaced.
+type replacedScans struct {
+	driver.Driver
+	fail atomic.Int32 // how many
+}
+
+func (d *replacedScans) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+	if d.fail.Add(-1) < 0 {
+		return d.Driver.Scan(ctx, ref, from, dir, keep)
+	}
+	return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, driver.ErrReplaced) }
+}
+
+// A loop that follows a session reads again if another process replaces the transcript
+// while it looks whether the session is still the same.
+func TestFollowReplacedTwice(t *testing.T) {
+	drv := &replacedScans{Driver: memdriver.New(nil)}
+	s := storetest.Load(t, session.OpenDriver(drv, nil), storetest.CLI)
+	want := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
+	var got []string
+	for e, err := range s.Follow(t.Context(), "") {
+		require.NoError(t, err)
+		if e.ID == s.Ref().ID {
+			continue
+		}
+		if got = append(got, e.ID); len(got) == 3 {
+			break
+		}
+		if len(got) == 2 {
+			want = append(want, storetest.Add(t, s, transcript.UserText("three"))...)
+			drv.fail.Store(2)
+		}
+	}
+	require.Equal(t, want, got)
 }
