@@ -57,6 +57,7 @@ type follower struct {
 	yield   func(transcript.Entry, error) bool
 	stopped bool // the loop was left
 
+	first []byte        // the header, set by begin
 	mark  mark          // set by begin, and by read after each append that it gave
 	next  driver.Cursor // the line to read on at: set by begin, and by each read
 	seen  int64         // the offset of the first record after next that was not given
@@ -96,7 +97,7 @@ func (f *follower) run(waits bool) error {
 // begin finds the place to begin at.
 func (f *follower) begin() (err error) {
 	for range replacedTries {
-		if f.after != "" {
+		if f.first, err = f.lineAt(0); err == nil && f.after != "" {
 			var p replay.Place
 			p, err = replay.Locate(f.scan, f.after)
 			f.next, f.at = p.Start, p.At
@@ -154,7 +155,10 @@ func (f *follower) same() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), len(now) > 0 && !bytes.Equal(now, f.mark.line):
 		return errDeleted
-	case errors.Is(err, driver.ErrReplaced):
+	case errors.Is(err, driver.ErrReplaced): // or it is a shorter session
+		if first, err := f.lineAt(0); err == nil && !bytes.Equal(first, f.first) {
+			return errDeleted
+		}
 		return nil // once more
 	}
 	return err
