@@ -61,7 +61,8 @@ type Driver interface {
 	// Create makes a session and the current one of its key. Header gets a gen
 	// above all of the key. The lines in more follow the header: the session
 	// exists with all of them, or it does not exist. An ID in use gives an error
-	// that matches [io/fs.ErrExist].
+	// that matches [io/fs.ErrExist]. The row has the cursor after its lines as its Size,
+	// or 0, whatever Size header returns.
 	//
 	// If header returns a row with a BaseRev, Create checks the session of the same agent
 	// that Base names. At the moment of creation it must have that Rev, and its deletion

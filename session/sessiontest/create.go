@@ -41,10 +41,15 @@ func loadFirstLine(c *check) {
 	c.calling("Load")
 	row, err := d.Load(c.ctx, keyK, func(gen int64) (driver.Row, driver.Line) {
 		given, want = gen, newRow(keyK, id, gen)
-		want.Title, want.Labels = "title", []string{"a"}
+		want.Title, want.Labels, want.Size = "title", []string{"a"}, 1<<40
 		return want, headerLine(want)
 	})
 	c.noErr("Load", err)
+	got, err := d.Get(c.ctx, driver.Ref{Agent: "main", ID: id})
+	c.noErr("Get", err)
+	for _, size := range []int64{row.Size, got.Size} {
+		c.errorIf(size != 0 && size != int64(c.end(d, row.Ref())), "Load: the row of a new session has the Size %d, want 0 or its end", size)
+	}
 	c.errorIf(given <= 0, "Load: header was given gen %d, want one above 0", given)
 	want.Size = row.Size
 	c.wantRow("Load", row, want)

@@ -76,6 +76,7 @@ func (st *storage) prepare(row driver.Row, lines []driver.Line) (*session, error
 	row.Labels = slices.Clone(row.Labels)
 	s := st.newSession(row)
 	_, err := s.append(lines)
+	s.row.Size = int64(s.end())
 	return s, err
 }
 

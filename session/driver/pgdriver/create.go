@@ -69,6 +69,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	if err != nil {
 		return row, err
 	}
+	row.Size = 0 // the cursors of the session are not known yet
 	seconds, nanoseconds, text, err := stored(row)
 	if err != nil {
 		return row, err
@@ -110,6 +111,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	case status == "replaced":
 		return row, driver.ErrReplaced
 	}
+	row.Size = int64(cursorOf(*body, int64(len(l.ids))))
 	d.names.Store(row.Ref(), *body)
 	d.changed(row.Ref())
 	return row, nil
