@@ -318,8 +318,9 @@ func paragraphs(text string) (parts []string) {
 	return parts
 }
 
-// messages returns the literals of a file that people read: the texts of errors
-// and flags, and in programs all texts of three words and more.
+// messages returns the literals of a file that people read: in examples all of them,
+// elsewhere those of errors.New and fmt.Errorf. It leaves out literals of one or two words,
+// and those with a "<".
 func messages(s source) (found []*ast.BasicLit) {
 	program := within(s.pkg, "examples")
 	collect := func(n ast.Node) {

@@ -38,7 +38,7 @@ func checkMeta(m transcript.Meta) error {
 		return tooLong("title", len(*m.Title), maxTitle)
 	}
 	if n := len(m.Labels); n > maxLabels {
-		return &InputError{"labels", fmt.Sprintf("%d labels; %d are allowed", n, maxLabels)}
+		return &InputError{"labels", fmt.Sprintf("%d labels; at most %d are allowed", n, maxLabels)}
 	}
 	for i, label := range m.Labels {
 		switch member := fmt.Sprint("labels/", i); {
@@ -52,5 +52,5 @@ func checkMeta(m transcript.Meta) error {
 }
 
 func tooLong(member string, size, most int) error {
-	return &InputError{member, fmt.Sprintf("%d bytes; %d are allowed", size, most)}
+	return &InputError{member, fmt.Sprintf("%d bytes; at most %d are allowed", size, most)}
 }

@@ -113,7 +113,7 @@ func (c client) Complete(context.Context, transcript.Request) (*transcript.Respo
 	return c()
 }
 
-// The part of an answer that arrived before the failure is kept and printed.
+// If the model fails during an answer, the received part is kept and printed.
 func TestPartialAnswer(t *testing.T) {
 	dir := t.TempDir()
 	lost := errors.New("connection lost")

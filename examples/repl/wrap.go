@@ -20,8 +20,8 @@ type flow struct {
 	style string // that word ends in
 }
 
-// text adds a text without line breaks, in the style of an SGR sequence. Its
-// last word waits for more of it.
+// text adds a text without line breaks, in the style of an SGR sequence. It holds back the
+// last word, which the next call may continue.
 func (f *flow) text(s, style string) {
 	for i, part := range strings.Split(strings.ReplaceAll(s, "\t", "    "), " ") {
 		if i > 0 {

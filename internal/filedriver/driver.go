@@ -116,7 +116,8 @@ type index struct {
 	changes map[string]bool // sessions whose files count until their next row
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
-	// missing are rows of sessions that lost their files, though no line deletes them.
+	// missing holds rows of sessions whose transcripts are gone, although the index records
+	// no deletion.
 	missing map[string]*entry
 	remake  bool        // the next writer must rewrite the file: set by refresh and apply, cleared by rewrite and by a head of this boot
 	said    folderTimes // the last ones in the file

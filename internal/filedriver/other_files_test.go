@@ -113,7 +113,7 @@ func TestReadOnlyWithoutIndex(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// Files with names that this package does not give are no sessions.
+// Files with names that this package would not give are no sessions.
 func TestOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

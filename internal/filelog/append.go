@@ -49,9 +49,10 @@ func (l *Log) Hold(ctx context.Context) (release func(), err error) {
 	return l.hold(ctx, "hold", func(ctx context.Context, op string) (written, error) { return l.settle(ctx, op) })
 }
 
-// Lock is [Log.Hold] without a look at the tail, for a file that is about to be
-// removed: it writes nothing and cures nothing, so it needs no room on the disk.
-// It fails with [ErrReplaced] when the name no longer refers to this file.
+// Lock takes the append lock as [Log.Hold] does, and leaves the tail alone. It is for a
+// file that is about to be removed, and writes no line, so it works on a full disk. If the
+// name no longer refers to this file, it fails with [ErrReplaced], or with a
+// [driver.NotDurableError] if acknowledged lines may be lost.
 func (l *Log) Lock(ctx context.Context) (release func(), err error) {
 	return l.hold(ctx, "lock", func(ctx context.Context, op string) (w written, err error) {
 		_, err = l.lookup(op)

@@ -30,7 +30,7 @@ type Pattern struct {
 // programs over 1,000 instructions are errors.
 func NewPattern(expr string) (*Pattern, error) {
 	if len(expr) > maxPattern {
-		return nil, fmt.Errorf("the regular expression has %d bytes; %d are allowed", len(expr), maxPattern)
+		return nil, fmt.Errorf("the regular expression has %d bytes; at most %d are allowed", len(expr), maxPattern)
 	}
 	parsed, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -41,7 +41,7 @@ func NewPattern(expr string) (*Pattern, error) {
 		return nil, err
 	}
 	if len(prog.Inst) > maxInstructions {
-		return nil, fmt.Errorf("the regular expression has %d instructions; %d are allowed: repeat less", len(prog.Inst), maxInstructions)
+		return nil, fmt.Errorf("the regular expression has %d instructions; at most %d are allowed: repeat less", len(prog.Inst), maxInstructions)
 	}
 	re, err := regexp.Compile(expr)
 	return &Pattern{re, stretch / len(prog.Inst)}, err

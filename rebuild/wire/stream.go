@@ -24,11 +24,11 @@ type Stream interface {
 	// out, and earlier additions stay.
 	Add(event []byte) (Delta, error)
 	// Response returns the answer so far. After the last event it equals the result of the
-	// format's method Response. Before that its StopReason is [transcript.StopAborted],
-	// after an error event [transcript.StopError]: the received text is kept, and
-	// reasoning without its signature; an unfinished call holds the text of its input so
-	// far as a JSON string. The response is the caller's and does not change with later
-	// events.
+	// format's method Response. Until then its StopReason is [transcript.StopAborted]; after
+	// an error event it is [transcript.StopError]. An incomplete answer keeps the received
+	// text, and its reasoning without the signature. An unfinished call holds the text of its
+	// input so far as a JSON string. The caller owns the response: later events do not
+	// change it.
 	Response() *transcript.Response
 }
 

@@ -6,7 +6,7 @@
 //	}})
 //
 // Media whose base64 is at least 16 KiB long become blobs; their lines name them by their
-// hashes. A blob is on stable storage before the line that names it, and goes with its
+// hashes. A blob is on stable storage before the line that names it, and is deleted with its
 // session. A fork has copies, so either session may be deleted. Every process that uses
 // the store needs the same filter.
 //

@@ -211,12 +211,12 @@ func newSearch(q Query) (*search, error) {
 	case q.Regexp != "" && q.Ranked:
 		err = errors.New("a regular expression cannot be ranked: give words, or ask for the newest")
 	case len(q.Text) > maxText:
-		err = fmt.Errorf("the text has %d bytes; %d are allowed", len(q.Text), maxText)
+		err = fmt.Errorf("the text has %d bytes; at most %d are allowed", len(q.Text), maxText)
 	case q.Regexp != "":
 		s.words, err = words.Compile(q.Regexp)
 	default:
 		if s.words, err = words.Parse(q.Text, q.Ranked); err == nil && s.words.Items() > words.MaxItems {
-			err = fmt.Errorf("the text has %d words; %d are allowed", s.words.Items(), words.MaxItems)
+			err = fmt.Errorf("the text has %d words; at most %d are allowed", s.words.Items(), words.MaxItems)
 		}
 	}
 	if err != nil {

@@ -66,8 +66,8 @@ type ownText struct {
 	Parts   []said.Part `json:"parts,omitempty"` // instead of a text
 }
 
-// ownQueue queues a message of the user for the responder. Its answer is among the
-// entries that follow.
+// ownQueue queues a message of the user for the responder, whose answer is among the later
+// entries of the session.
 func (q *Request) ownQueue(s *session.Session, m ownText) (queued struct {
 	Entry string `json:"entry"`
 }, err error,

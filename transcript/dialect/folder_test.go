@@ -186,7 +186,7 @@ func TestFolderErrors(t *testing.T) {
 		ids = append(ids, s.ID)
 	}
 	require.Equal(t, []string{"a", "c"}, ids)
-	// A file that breaks between the look at it and the reading of it.
+	// A file is deleted after ReadFolder has found it and before Sessions reads it.
 	whole, err := dialect.ReadFolder(fsys)
 	require.NoError(t, err)
 	delete(fsys, "b.jsonl")

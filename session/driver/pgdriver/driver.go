@@ -68,8 +68,8 @@ var _ driver.Driver = (*Driver)(nil)
 // Open returns a driver on a database, and makes its tables or brings them up to
 // date. The pool stays the caller's, who closes it after the driver.
 //
-// It fails if the server acknowledges commits that its crash can lose, unless
-// Options.Async allows that.
+// Unless Options.Async is set, Open fails if fsync or synchronous_commit is off: a crash of
+// the server could then lose acknowledged commits.
 func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, error) {
 	d := &Driver{pool: pool, leases: map[driver.Ref]*lease{}, locks: locks{all: map[string]pgtype.UUID{}}}
 	if opts != nil {

@@ -45,10 +45,10 @@ func archiveURI(h memory.Hit) string {
 }
 
 // ParseURI returns the Ref that a URI names, for [session.Store.Get] and
-// [session.Store.Delete]. Without an ID its Agent is for [session.ListOptions]: empty for
-// the sessions of all agents. It takes results of [URI], and the URI of a session
-// without the last slash. The error for any other text matches [fs.ErrInvalid]: for URIs of
-// memories, of files inside a session, and of other schemes.
+// [session.Store.Delete]. If the URI names no session, the Ref has no ID, and its Agent is
+// for [session.ListOptions], where an empty one means all agents. ParseURI accepts results of
+// [URI], and the URI of a session without its last slash. Any other text, such as the URI of
+// a memory or of a file inside a session, gives an error that matches [fs.ErrInvalid].
 func ParseURI(uri string) (session.Ref, error) {
 	path, agent, _ := strings.Cut(strings.TrimPrefix(uri, uriSessions), uriQuery)
 	id, idErr := url.PathUnescape(strings.TrimSuffix(path, "/"))
