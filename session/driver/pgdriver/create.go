@@ -111,7 +111,6 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	case status == "replaced":
 		return row, driver.ErrReplaced
 	}
-	row.Size = int64(cursorOf(*body, int64(len(l.ids))))
 	d.names.Store(row.Ref(), *body)
 	d.changed(row.Ref())
 	return row, nil
