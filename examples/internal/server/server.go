@@ -60,8 +60,11 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 			fmt.Fprintln(os.Stderr, "server:", err)
 		}
 		err = errors.Join(Run(ctx, c, store, func(url, token string) {
+			if c.Token != "" { // it must not reach the logs of a service
+				url, _, _ = strings.Cut(url, "#")
+			}
 			fmt.Println(url)
-			if c.Keys == "" {
+			if c.Keys == "" && c.Token == "" {
 				fmt.Println("token", token)
 			}
 		}), store.Close())
