@@ -103,6 +103,11 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
 	_, highest := x.current(ownedKeyOf(key))
+	for _, e := range x.missing { // the file may come back
+		if e.ownedKey == ownedKeyOf(key) {
+			highest = max(highest, e.gen)
+		}
+	}
 	gen := highest + 1
 	row, line := header(gen)
 	switch {

@@ -1,0 +1,36 @@
+package filedriver_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// The gens of a key go on above that of a session whose file is away for the moment.
+func TestCreateBesideAMissingSession(t *testing.T) {
+	dir := t.TempDir()
+	d, err := filedriver.Open(dir, nil)
+	require.NoError(t, err)
+	key := driver.KeyRef{Agent: "main", Key: "k"}
+	x, err := d.Create(t.Context(), key, newSession("x"))
+	require.NoError(t, err)
+	a, err := d.Create(t.Context(), key, newSession("a"))
+	require.NoError(t, err)
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, x.Ref()))
+	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
+	require.NoError(t, os.Rename(path, path+".away"))
+	_, err = d.Load(t.Context(), key, newSession("l"))
+	require.Error(t, err)
+	b, err := d.Create(t.Context(), key, newSession("b"))
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(path+".away", path))
+	got, err := d.Load(t.Context(), key, newSession("l"))
+	require.NoError(t, err)
+	require.Equal(t, "b", got.ID)
+	require.Greater(t, b.Gen, a.Gen)
+}
