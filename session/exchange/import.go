@@ -219,7 +219,7 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	if s.Dialect == dialect.Native && s.ID != "" {
 		own, err := im.store.Get(ctx, session.Ref{Agent: im.Key.Agent, ID: s.ID})
 		var info session.Info
-		if err == nil {
+		if own != nil { // it may be in the trash
 			info, err = own.Info(ctx)
 		}
 		switch {
@@ -277,7 +277,7 @@ func isImportID(id string) bool {
 // try brings the session up to date with the source.
 func (im *importing) try(ctx context.Context) error {
 	s, err := im.store.Get(ctx, im.Session)
-	missing := errors.Is(err, fs.ErrNotExist)
+	missing := s == nil && errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return err
 	}

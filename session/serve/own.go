@@ -142,6 +142,13 @@ func clamp(n, other, limit int) int { return min(or(max(n, 0), other), limit) }
 func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	opts.After, opts.Limit = "", 0
 	infos, err := q.Sessions(&opts)
+	if err == nil && opts.State == session.AnyState {
+		trash := opts
+		trash.State = session.Trashed
+		var trashed []session.Info
+		trashed, err = q.Sessions(&trash)
+		infos = append(infos, trashed...)
+	}
 	sum := session.Usage{}
 	add := func(u session.Usage) {
 		for model, more := range u {

@@ -70,6 +70,12 @@ func usage(ctx context.Context, c *call) error {
 			opts.State = session.AnyState
 		}
 		infos, err = c.backend.List(ctx, &opts)
+		if err == nil && c.state == "" {
+			var trashed []session.Info
+			opts.State = session.Trashed
+			trashed, err = c.backend.List(ctx, &opts)
+			infos = append(infos, trashed...)
+		}
 	}
 	if err != nil {
 		return err
