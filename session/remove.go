@@ -41,7 +41,7 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 	switch {
 	case err != nil:
 	case to == Live:
-		err = a.Restore(ctx, ref) // nothing was appended to an archived session
+		err = st.bringBack(ctx, a, ref) // nothing was appended to an archived session
 	case to != Archived && to != Trashed:
 		err = fmt.Errorf("a session cannot be made %q: %w", to, fs.ErrInvalid)
 	default:
@@ -51,9 +51,22 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 	return st.moved(ctx, cmp.Or(op, "set state"), ref, err)
 }
 
+// bringBack restores a session. One from the trash gets a line, so that a deletion that was
+// decided before finds it changed.
+func (st *Store) bringBack(ctx context.Context, a driver.Rewriter, ref Ref) error {
+	row, rowErr := st.drv.Get(ctx, ref)
+	err := a.Restore(ctx, ref)
+	if err == nil && rowErr == nil && isTrashed(row) {
+		st.table.Forget(ref)
+		_, err = st.markTrashed(ctx, ref, Live, -1)
+	}
+	return err
+}
+
 // putAway archives a session, in the trash or not. The metadata of a live session have no
 // effect, so the archive decides: a kill leaves the session live, or archived as it is to
-// be. Restoring leaves the time in the metadata, and the next archive takes it out.
+// be. A restore that was killed leaves the time in the metadata, and the next archive takes
+// it out.
 func (st *Store) putAway(ctx context.Context, a driver.Rewriter, ref Ref, to State, at int64) error {
 	for range putAwayTries {
 		row, err := st.drv.Get(ctx, ref)

@@ -268,3 +268,19 @@ func TestEraseInBusyStore(t *testing.T) {
 	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
 	require.Empty(t, storetest.FilesWith(t, dir))
 }
+
+// A run that is repeated leaves a session in the trash alone if nothing of the plan is in
+// it any more.
+func TestEraseAgainBesideTheTrash(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("one"), transcript.UserText("two"))
+	plan, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids[:1]}}})
+	require.NoError(t, err)
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Trashed, -1))
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Live, -1))
+	require.Contains(t, storetest.EntryIDs(t, s), ids[1])
+}

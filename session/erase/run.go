@@ -143,7 +143,9 @@ func (r *run) erase(ctx context.Context) error {
 		errs := []error{err}
 		for _, x := range found {
 			if row := l.rows[x.ref]; row.State == session.Trashed {
-				errs = append(errs, r.delete(ctx, row))
+				if len(x.places) > 0 { // else an earlier run has erased them
+					errs = append(errs, r.delete(ctx, row))
+				}
 				continue
 			}
 			here, err := r.entries(ctx, x)

@@ -20,8 +20,8 @@ func Trash(ctx context.Context, st *session.Store, refs ...session.Ref) error {
 	return errors.Join(errs...)
 }
 
-// Restore brings back a trashed or archived session, as it was but for a line that [Trash]
-// has added. See [session.Store.SetState].
+// Restore brings back a trashed or archived session, as it was but for a line of [Trash]
+// and one of its own. See [session.Store.SetState].
 func Restore(ctx context.Context, st *session.Store, ref session.Ref) error {
 	return st.SetState(ctx, ref, session.Live, -1)
 }

@@ -76,7 +76,7 @@ func TestTrash(t *testing.T) {
 		require.NoError(t, err)
 		after := storetest.Entries(t, s)
 		require.Equal(t, before, after[:len(before)])
-		require.Len(t, after, len(before)+1, "the line of the trash")
+		require.Len(t, after, len(before)+2, "the lines of the trash and of the way back")
 		require.Zero(t, storetest.Info(t, s).Trashed)
 		require.ElementsMatch(t, []string{s.Ref().ID, other.Ref().ID}, ids(t, st, session.Live))
 		storetest.Add(t, s, transcript.UserText("And now?"))
@@ -263,4 +263,21 @@ func TestTrashWithoutIndex(t *testing.T) {
 	st = storetest.Open(t, dir, &session.Options{ReadOnly: true})
 	require.Error(t, retain.Delete(context.Background(), st, s.Ref()))
 	storetest.Close(t, st)
+}
+
+// A session that was brought back is not deleted by an Apply that had begun before.
+func TestApplyBesideARestore(t *testing.T) {
+	dir := t.TempDir()
+	b, st := storetest.OpenBetween(t, dir)
+	other := storetest.Open(t, dir, nil) // of another process
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("one"))
+	require.NoError(t, retain.Trash(t.Context(), st, s.Ref()))
+	plan, err := retain.Preview(t.Context(), st, retain.Policy{Now: after(31)})
+	require.NoError(t, err)
+	require.Len(t, plan.Items, 1)
+	b.BeforeDelete = storetest.Once(func() { require.NoError(t, retain.Restore(t.Context(), other, s.Ref())) })
+	_, err = retain.Apply(t.Context(), st, plan)
+	require.NoError(t, err)
+	require.NoError(t, storetest.ErrOf(st.Get(t.Context(), s.Ref())))
 }
