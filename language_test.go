@@ -319,7 +319,7 @@ func paragraphs(text string) (parts []string) {
 }
 
 // messages returns the literals of a file that people read: in examples all of them,
-// elsewhere those of errors.New and fmt.Errorf. It leaves out literals of one or two words,
+// elsewhere the arguments of errors.New and fmt.Errorf. It leaves out literals of one or two words,
 // and those with a "<".
 func messages(s source) (found []*ast.BasicLit) {
 	program := within(s.pkg, "examples")

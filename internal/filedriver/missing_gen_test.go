@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// The gens of a key go on above that of a session whose file is away for the moment.
+// A new session gets a higher gen than one whose file is missing and then comes back.
 func TestCreateBesideAMissingSession(t *testing.T) {
 	dir := t.TempDir()
 	d, err := filedriver.Open(dir, nil)

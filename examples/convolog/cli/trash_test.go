@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// What a session has cost counts once, be it live, in the trash or deleted, and an import
-// of its file makes no copy of one in the trash.
+// The usage of a session counts once, whether the session is live, in the trash or deleted.
+// An import of its file makes no copy while it is in the trash.
 func TestUsageOfTrash(t *testing.T) {
 	for name, sh := range map[string]*shell{"folder": overFolder(t), "server": overURL(t)} {
 		st, err := session.Open(sh.dir, nil)

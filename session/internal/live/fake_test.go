@@ -157,7 +157,7 @@ func (p *process) begin(ref driver.Ref, j *live.Job) <-chan error {
 	return done
 }
 
-// lines returns the IDs of the lines of a session, without that of its header.
+// lines returns the IDs of the lines of a session. The header is left out.
 func (p *process) lines(ref driver.Ref) string {
 	p.t.Helper()
 	var ids []string

@@ -25,7 +25,7 @@ func learnedOf(t *testing.T, answered, called string, all ...transcript.Calibrat
 	return x.begin(true).Learned(called)
 }
 
-// The figures of the model in use count, and those of requests without a name.
+// Learned figures count if they are of the model in use, or of requests without a name.
 func TestLearnedTrigger(t *testing.T) {
 	own := transcript.Calibration{Model: "m", Window: 1000, Factor: 2}
 	dated := transcript.Calibration{Model: "m-2026", Window: 3000}
