@@ -27,13 +27,19 @@ import (
 // drivers than a [driver.Rewriter] give an error that matches [errors.ErrUnsupported].
 func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error) error {
 	const op = "rewrite"
-	err := s.store.table.Alone(ctx, []Ref{s.ref}, func() error { return s.rewrite(ctx, change) })
-	kept := errors.Is(err, errKept)
-	if err != nil && !kept {
-		return s.store.done(ctx, op, s.ref, err)
-	}
-	if _, err := s.store.open(ctx, op, driver.Row{Agent: s.ref.Agent, ID: s.ref.ID}); err != nil {
+	kept, opened := false, error(nil)
+	err := s.store.table.Alone(ctx, []Ref{s.ref}, func() error {
+		err := s.rewrite(ctx, change)
+		if kept = errors.Is(err, errKept); err == nil || kept { // so that no call that waits gets ErrReplaced
+			_, opened = s.store.open(ctx, op, driver.Row{Agent: s.ref.Agent, ID: s.ref.ID})
+		}
 		return err
+	})
+	switch {
+	case err != nil && !kept:
+		return s.store.done(ctx, op, s.ref, err)
+	case opened != nil:
+		return opened
 	}
 	err = s.sweepErased(ctx)
 	if !kept {
