@@ -129,13 +129,9 @@ func (f *follower) lineAt(at driver.Cursor) ([]byte, error) {
 
 func (f *follower) readOn() error {
 	for try := 1; ; try++ {
-		before := f.next
 		err := f.read()
 		switch {
 		case errors.Is(err, driver.ErrReplaced):
-			if f.next > before {
-				try = 1
-			}
 			if same := f.same(); same != nil || try < replacedTries {
 				err = same
 			}

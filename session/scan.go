@@ -18,7 +18,7 @@ type ScanOptions struct {
 	From, To int64
 	// Backward yields the last record first.
 	Backward bool
-	// Own leaves out the lines that Fork has copied, and the header.
+	// Own leaves out the header of a fork and the lines that Fork has copied.
 	Own bool
 	// Keep, if not nil, selects the lines to decode. It is called with one line or
 	// several whole ones, without the newline of the last, and must accept several if it

@@ -113,8 +113,8 @@ func (s *Session) Calibration(ctx context.Context, model, endpoint string) (c tr
 	return c, err
 }
 
-// Rewind takes the history back to its state right after an entry. Rewound
-// entries stay in the transcript; rewinding to one of them undoes the rewind. The
+// Rewind takes the history back to its state right after the append that has an entry.
+// Rewound entries stay in the transcript; rewinding to one of them undoes the rewind. The
 // session's own ID is the beginning.
 func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	_, err := s.Append(ctx, transcript.Rewind{To: entryID})

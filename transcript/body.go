@@ -197,7 +197,7 @@ type Hide struct {
 	Off     bool
 }
 
-// Rewind takes the history back to its state right after the entry To.
+// Rewind takes the history back to its state right after the append that has the entry To.
 type Rewind struct {
 	To string
 }
