@@ -45,14 +45,15 @@ func (f *tail) want(ids ...string) {
 	}
 }
 
-// wantEnd checks that the loop ends with an error.
-func (f *tail) wantEnd(target error) {
+// wantEnd checks that the loop ends with an error, and returns it.
+func (f *tail) wantEnd(target error) error {
 	f.t.Helper()
 	e, err, ok := f.next()
 	require.ErrorIs(f.t, err, target, "after %q", e.ID)
 	require.True(f.t, ok)
 	_, _, ok = f.next()
 	require.False(f.t, ok)
+	return err
 }
 
 func TestFollow(t *testing.T) {
@@ -82,7 +83,7 @@ func TestFollow(t *testing.T) {
 		late.want(last...)
 		f.want(last...)
 		require.NoError(t, st.Delete(t.Context(), s.Ref()))
-		f.wantEnd(fs.ErrNotExist)
+		require.ErrorContains(t, f.wantEnd(fs.ErrNotExist), "deleted while it was followed")
 		late.wantEnd(fs.ErrNotExist)
 		follow(t, s, "").wantEnd(fs.ErrNotExist)
 		storetest.Close(t, st)

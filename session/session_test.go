@@ -2,9 +2,11 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -248,5 +250,36 @@ func TestFlush(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("hi"))
 	require.NoError(t, s.Flush(t.Context()))
 	require.NoError(t, s.Recover(t.Context()))
-	require.Equal(t, []bool{false, true}, drv.cures)
+	for range 2 {
+		require.NoError(t, storetest.ErrOf(s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("once"))))
+	}
+	require.Equal(t, []bool{false, true, false}, drv.cures, "a repeated append syncs what it repeats")
+}
+
+// Health reports the damage of all lines and the repairs of the history.
+func TestHealth(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
+	h, err := s.Health(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, h)
+	old := storetest.Add(t, s, transcript.UserText("run"))[0]
+	storetest.Close(t, st)
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString("not JSON\n")
+	require.NoError(t, errors.Join(err, f.Close()))
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	s = storetest.Load(t, st, storetest.CLI)
+	kept := storetest.Add(t, s, transcript.UserText("kept"))[0]
+	storetest.Add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept, CoversTo: old})
+	orphan := storetest.Add(t, s, transcript.ToolResult("call", "nobody has asked"))[0]
+	storetest.Close(t, st)
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
+	h, err = storetest.Load(t, st, storetest.CLI).Health(t.Context())
+	require.NoError(t, err)
+	require.Len(t, h.Damage, 1)
+	require.True(t, slices.ContainsFunc(h.Repairs, func(r rebuild.Repair) bool { return r.Entry == orphan }), h.Repairs)
 }

@@ -1,0 +1,53 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A session beside the current one of its key does not become it, also if the index is
+// lost. MakeCurrent makes it.
+func TestCreateAside(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		current := storetest.Load(t, st, storetest.CLI)
+		beside, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Aside: true})
+		require.NoError(t, err)
+		h, ok := storetest.Entries(t, beside)[0].Body.(transcript.Header)
+		require.True(t, ok)
+		require.Zero(t, h.Gen)
+		require.False(t, storetest.Info(t, beside).Current)
+		require.Equal(t, current.Ref(), storetest.Load(t, st, storetest.CLI).Ref())
+		ids := storetest.ListIDs(t, st, &session.ListOptions{Current: true})
+		require.Equal(t, []string{current.Ref().ID}, ids)
+		require.NoError(t, beside.MakeCurrent(t.Context()))
+		require.Equal(t, beside.Ref(), storetest.Load(t, st, storetest.CLI).Ref())
+		require.True(t, storetest.Info(t, beside).Current)
+		require.False(t, storetest.Info(t, current).Current)
+	})
+}
+
+// A fork whose base is erased while it is made is not made, and the next one is.
+func TestForkOfAReplacedSession(t *testing.T) {
+	dir := t.TempDir()
+	between, st := storetest.OpenBetween(t, dir)
+	defer storetest.Close(t, st)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText(storetest.Word), storetest.Answer("ok"))
+	between.BeforeCreate = storetest.Once(func() {
+		require.NoError(t, storetest.Load(t, other, storetest.CLI).Rewrite(t.Context(), eraseWord))
+	})
+	_, err := s.Fork(t.Context(), ids[1], nil)
+	require.ErrorIs(t, err, session.ErrReplaced)
+	require.ErrorContains(t, err, "no fork was made")
+	require.Len(t, storetest.ListIDs(t, st, nil), 1)
+	fork, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	require.NotContains(t, storetest.History(t, fork), storetest.Word)
+}
