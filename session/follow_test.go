@@ -348,3 +348,32 @@ func TestStoreFollowSlow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, s.Ref(), ref)
 }
+
+// Entries of an append that a dead writer has cut are not yielded. Its retry is.
+func TestFollowPastACutAppend(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, storetest.Unsynced)
+	s := storetest.Load(t, st, storetest.CLI)
+	first := storetest.Add(t, s, transcript.UserText("first"))
+	storetest.Close(t, st)
+	items := []transcript.Item{transcript.UserText("one"), transcript.UserText("two"), transcript.UserText("three")}
+	storetest.CutAppend(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), "key", 2, items...)
+	st = storetest.Open(t, dir, storetest.Unsynced)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	cut := storetest.EntryIDs(t, s)[2:]
+	require.Len(t, cut, 2)
+	all, late := follow(t, s, ""), follow(t, s, first[0])
+	all.want(s.Ref().ID, first[0])
+	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
+	require.NoError(t, err)
+	require.False(t, done.Repeated)
+	all.want(done.IDs...)
+	late.want(done.IDs...)
+	for _, id := range cut {
+		follow(t, s, id).want(done.IDs...)
+	}
+	last := storetest.Add(t, s, transcript.UserText("last"))
+	all.want(last...)
+	follow(t, s, done.IDs[1]).want(append(done.IDs[2:], last...)...)
+}

@@ -20,6 +20,7 @@ func TestKey(t *testing.T) {
 		{session.Key{Agent: "agent", Channel: "cli", Peer: "user"}, "%61gent:cli:user"},
 		{session.Key{Agent: "a:b", Channel: "c%d", Peer: "e\n"}, "a%3ab:c%25d:e%0a"},
 		{session.Key{Agent: "main", Channel: "telegram", Kind: "group", Peer: "-100123"}, "agent:main:telegram:group:-100123"},
+		{session.Key{Agent: "main", Channel: "telegram", Account: "bot", Kind: "group", Peer: "-1"}, "agent:main:telegram:bot:group:-1"},
 		{session.Key{Agent: "main", Channel: "telegram", Account: "bot", Kind: "group", Peer: "-1", Thread: "7"}, "agent:main:telegram:bot:group:-1:thread:7"},
 		{session.Key{Agent: "agent", Channel: "thread", Kind: "thread", Peer: "thread", Thread: "thread"}, "agent:agent:thread:thread:thread:thread:thread"},
 		{session.Key{Agent: "main", Channel: "web", Peer: "日本"}, "main:web:日本"},

@@ -349,3 +349,33 @@ func TestScopeOfAHalfDeletedSession(t *testing.T) {
 	require.NoError(t, st.Delete(t.Context(), ref))
 	require.NoFileExists(t, filepath.Join(dir, "agents/main/sessions", ref.ID+".jsonl"))
 }
+
+// A scope follows its own sessions. What is gone could have been one of them, so it is told
+// that anything may have changed.
+func TestFollowOfAScope(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	ann, err := st.Scope("ann")
+	require.NoError(t, err)
+	create := func(owner string) *session.Session {
+		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: owner, Owner: owner})
+		require.NoError(t, err)
+		return s
+	}
+	hers, his := create("ann"), create("bob")
+	next, stop := iter.Pull2(ann.Follow(t.Context()))
+	defer stop()
+	want := func(ref session.Ref) {
+		t.Helper()
+		got, err, ok := next()
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, ref, got)
+	}
+	want(session.Ref{})
+	storetest.Add(t, his, transcript.UserText("not hers"))
+	storetest.Add(t, hers, transcript.UserText("hers"))
+	want(hers.Ref())
+	require.NoError(t, st.Delete(t.Context(), his.Ref()))
+	want(session.Ref{})
+}
