@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -376,4 +377,32 @@ func TestFollowPastACutAppend(t *testing.T) {
 	last := storetest.Add(t, s, transcript.UserText("last"))
 	all.want(last...)
 	follow(t, s, done.IDs[1]).want(append(done.IDs[2:], last...)...)
+}
+
+// An entry whose append has lost a line is not yielded.
+func TestFollowPastADamagedAppend(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		dir := t.TempDir()
+		st := storetest.Open(t, dir, storetest.Unsynced)
+		s := storetest.Load(t, st, storetest.CLI)
+		cut := storetest.Add(t, s, transcript.UserText("lost"), transcript.UserText("left"))
+		var last []string
+		if later {
+			last = storetest.Add(t, s, transcript.UserText("last"))
+		}
+		storetest.Close(t, st)
+		path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, bytes.Replace(data, []byte("lost"), []byte("\xff\xff\xff\xff"), 1), 0o600))
+		st = storetest.Open(t, dir, storetest.Unsynced)
+		s = storetest.Load(t, st, storetest.CLI)
+		all := follow(t, s, "")
+		all.want(append([]string{s.Ref().ID}, last...)...)
+		more := storetest.Add(t, s, transcript.UserText("more"))
+		all.want(more...)
+		follow(t, s, cut[1]).want(append(last, more...)...)
+		storetest.Close(t, st)
+		all.wantEnd(session.ErrClosed)
+	}
 }

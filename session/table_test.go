@@ -67,7 +67,12 @@ func TestAppendEvents(t *testing.T) {
 	}
 	_, err := s.AppendIf(t.Context(), session.Cond{Head: "other"}, transcript.UserText("q"))
 	require.ErrorIs(t, err, session.ErrConflict)
-	require.Len(t, events, 3)
+	for _, err := range []error{errWrong, nil} {
+		_, got := s.Update(t.Context(), "decide", func(*session.View) ([]transcript.Item, error) { return nil, err })
+		require.ErrorIs(t, got, err)
+	}
+	require.Len(t, events, 4, "none for an update that writes nothing")
+	require.ErrorIs(t, events[3].Err, errWrong)
 	require.Equal(t, 2, events[0].Entries)
 	require.Positive(t, events[0].Bytes)
 	if grown := int(storetest.Info(t, s).Size - size); grown > 100 { // the cursor counts bytes
