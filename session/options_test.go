@@ -58,6 +58,7 @@ func TestOptionsOfACompaction(t *testing.T) {
 				got, err = v.CompactOptions(&opts)
 				return err
 			}))
+			require.True(t, got.Recall, "either wants it")
 			for name, by := range optionsBy(got, &heard) {
 				require.Equal(t, map[bool]string{false: "store", true: "call"}[name == field.Name], by, name)
 			}

@@ -190,3 +190,25 @@ func TestFollowReplacedTwice(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 }
+
+// It begins however often that happens then, up to a limit, after which the transcript is
+// taken for cut.
+func TestFollowReplacedAtFirst(t *testing.T) {
+	drv := &replacedScans{Driver: memdriver.New(nil)}
+	s := storetest.Load(t, session.OpenDriver(drv, nil), storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
+	for _, after := range []string{"", ids[0]} {
+		for fails := range int32(8) {
+			drv.fail.Store(fails)
+			f := follow(t, s, after)
+			if fails >= 4 {
+				f.wantEnd(session.ErrReplaced)
+				continue
+			}
+			if after == "" {
+				f.want(s.Ref().ID, ids[0])
+			}
+			f.want(ids[1])
+		}
+	}
+}
