@@ -33,6 +33,12 @@ func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[tra
 		if kept = errors.Is(err, errKept); err == nil || kept { // so that no call that waits gets ErrReplaced
 			_, opened = s.store.open(ctx, op, driver.Row{Agent: s.ref.Agent, ID: s.ref.ID})
 		}
+		if err == nil && opened == nil {
+			t := s.store.table.Acquire(s.ref)
+			defer s.store.table.Release(t)
+			t.RowDue()
+			t.PutRow(ctx, true)
+		}
 		return err
 	})
 	switch {
@@ -41,14 +47,7 @@ func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[tra
 	case opened != nil:
 		return opened
 	}
-	err = s.sweepErased(ctx)
-	if !kept {
-		t := s.store.table.Acquire(s.ref)
-		defer s.store.table.Release(t)
-		t.RowDue()
-		t.PutRow(ctx, true)
-	}
-	return s.store.done(ctx, op, s.ref, err)
+	return s.store.done(ctx, op, s.ref, s.sweepErased(ctx))
 }
 
 // errKept means that change has written nothing.
