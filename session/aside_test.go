@@ -1,6 +1,9 @@
 package session_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,4 +53,23 @@ func TestForkOfAReplacedSession(t *testing.T) {
 	fork, err := s.Fork(t.Context(), ids[1], nil)
 	require.NoError(t, err)
 	require.NotContains(t, storetest.History(t, fork), storetest.Word)
+}
+
+// What cannot be appended to because its format is newer cannot be forked either.
+func TestForkOfANewerFormat(t *testing.T) {
+	dir := t.TempDir()
+	st := storetest.Open(t, dir, nil)
+	s := storetest.Load(t, st, storetest.CLI)
+	id := storetest.Add(t, s, transcript.UserText("hello"))[0]
+	storetest.Close(t, st)
+	path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bytes.Replace(data, []byte(`"v":1`), []byte(`"v":2`), 1), 0o600))
+	st = storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	require.ErrorIs(t, storetest.ErrOf(s.Fork(t.Context(), id, nil)), session.ErrNewerFormat)
+	require.ErrorIs(t, storetest.ErrOf(s.Append(t.Context(), transcript.UserText("more"))), session.ErrNewerFormat)
+	require.Len(t, storetest.ListIDs(t, st, nil), 1)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -405,4 +406,45 @@ func TestFollowPastADamagedAppend(t *testing.T) {
 		storetest.Close(t, st)
 		all.wantEnd(session.ErrClosed)
 	}
+}
+
+// Without a driver that watches, a loop over the store looks again and again, and is told
+// of what has changed and of nothing else.
+func TestStoreFollowByLooking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := session.OpenDriver(bare{memdriver.New(nil)}, nil)
+		defer storetest.Close(t, st)
+		a, b := storetest.Load(t, st, storetest.CLI), storetest.Load(t, st, session.Key{Channel: "cli", Peer: "b"})
+		ctx, cancel := context.WithCancel(t.Context())
+		hints, end := make(chan session.Ref, 100), make(chan error)
+		go func() {
+			for ref, err := range st.Follow(ctx) {
+				if err != nil {
+					end <- err
+					return
+				}
+				hints <- ref
+			}
+		}()
+		told := func(want ...session.Ref) {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			var got []session.Ref
+			for len(hints) > 0 {
+				got = append(got, <-hints)
+			}
+			require.Equal(t, want, got)
+		}
+		told(session.Ref{})
+		told()
+		storetest.Add(t, a, transcript.UserText("one"))
+		told(a.Ref())
+		told()
+		c := storetest.Load(t, st, session.Key{Channel: "cli", Peer: "c"})
+		told(c.Ref())
+		require.NoError(t, st.Delete(t.Context(), b.Ref()))
+		told(b.Ref())
+		cancel()
+		require.ErrorIs(t, <-end, context.Canceled)
+	})
 }

@@ -120,7 +120,12 @@ func TestUpdateBesideAppends(t *testing.T) {
 // An Update completes a compaction, with the state in force, and refuses one that would
 // replace messages that its summary has not read.
 func TestUpdateCompletesCompaction(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
+	var done []transcript.Compaction
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(_ context.Context, e session.Event) {
+		if e.Kind == session.EventCompactionDone {
+			done = append(done, e.Compaction)
+		}
+	}})
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.System{Text: "Be brief."}, transcript.Value{Name: "mood", Value: []byte(`"calm"`)}, transcript.Calibration{Failures: 2, FailedAt: 10})
@@ -142,6 +147,11 @@ func TestUpdateCompletesCompaction(t *testing.T) {
 	compaction.Standing = []transcript.Entry{{Body: transcript.Calibration{Failures: 3}}}
 	turns := storetest.Info(t, s).Turns
 	require.NoError(t, compacted(compaction))
+	require.NoError(t, storetest.ErrOf(s.Update(t.Context(), "note", func(*session.View) ([]transcript.Item, error) {
+		return []transcript.Item{transcript.Custom{Name: "note"}}, nil
+	})))
+	require.Len(t, done, 1, "the one that was stored")
+	require.Positive(t, done[0].TokensBefore)
 	require.NoError(t, s.View(t.Context(), func(v *session.View) error {
 		c := v.Fold().History().Compaction
 		require.NotNil(t, c)
