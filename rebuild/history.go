@@ -19,8 +19,8 @@ type History struct {
 	// Compaction is the one whose summary begins the history, or nil. It must
 	// not be modified.
 	Compaction *transcript.Compaction `json:"-"`
-	// After is the entry ID of the last line in the history, for
-	// [transcript.Made]; empty for a view, as by [Fit] or [Options].Full.
+	// After is the entry ID of the last line of the history, for [transcript.Made]. It is
+	// empty in a view that [Fit] or [Options].Full makes.
 	After string `json:"-"`
 	// Cleared is how many tokens of Messages the provider has left out of the
 	// request for the last answer, by its own context editing, and will leave out

@@ -40,8 +40,8 @@ func appendFresh(b *testing.B, st *session.Store) storetest.Side {
 	}
 }
 
-// One writer. The baseline does what no log can do without: unsynced it is a
-// lock, fstat, json.Marshal and a write; synced, a write and fdatasync.
+// One writer. The baseline does the least that any log must: unsynced, a lock, fstat,
+// json.Marshal and a write; synced, a write and fdatasync.
 func BenchmarkAppend(b *testing.B) {
 	b.Run("1KiB/unsynced", func(b *testing.B) {
 		s := storetest.Load(b, benchStore(b, b.TempDir(), storetest.Unsynced), storetest.CLI)

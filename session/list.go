@@ -235,7 +235,7 @@ func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 	return err == nil
 }
 
-// names reports whether a link is to a session, or any session will do.
+// names reports whether a link is to a session. A zero ref matches any link.
 func names(l transcript.Link, ref Ref) bool {
 	return ref == (Ref{}) || ref == linked(l)
 }

@@ -261,8 +261,8 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 	return e
 }
 
-// done ends a call: it tells the observer these events, after those of the driver, and
-// adds the session to an error.
+// done ends a call: it reports the events of the driver, and then these, to the observer,
+// and adds the operation and the session to an error.
 func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events ...Event) error {
 	st.tell(ctx, ref, events...)
 	return st.wrap(op, ref, err)

@@ -117,7 +117,7 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 	}
 	screen := &terminal{w: out}
 	if console != nil {
-		// A signal ends the input: an answer is kept and the terminal restored.
+		// A signal ends the input: an unfinished answer is kept, and the terminal is restored.
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, terminating...)
 		defer stop()

@@ -404,7 +404,7 @@ func TestIndexOfManyProcesses(t *testing.T) {
 	}
 }
 
-// A wait for the lock of the index is observed, and names no session.
+// A wait for the lock of the index is reported without a session.
 func TestWaitForTheIndex(t *testing.T) {
 	dir := t.TempDir()
 	var waits []filelog.Wait

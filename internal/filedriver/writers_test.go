@@ -57,8 +57,8 @@ func TestDeadWriter(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A living writer makes no process compare all transcripts, and one that closes owes
-// nothing: it adds the rows of its sessions.
+// Other processes need not compare all transcripts while a writer lives, or after it has
+// closed: then it has added the rows of its sessions.
 func TestWriterThatCloses(t *testing.T) {
 	dir := t.TempDir()
 	var asked []string
@@ -111,8 +111,8 @@ func TestWriterOfALostIndex(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// A writer whose last rows could not be written stays in the index, so that others
-// find a dead writer.
+// A writer that could not write its last rows stays listed in the index, so that others
+// find it dead.
 func TestWriterThatCannotClose(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, described(new([]string)))

@@ -2,8 +2,8 @@ package wire
 
 import "github.com/convolog/convolog/transcript"
 
-// A Delta is the addition of one event of a stream to an answer. Most events fill
-// one field or none. Of several calls in one event it holds the last.
+// A Delta is what one event of a stream adds to an answer. Most events fill one field or
+// none. If an event has several calls, the Delta holds the last one.
 type Delta struct {
 	Text     string // continues the text of the answer
 	Thinking string // continues the reasoning

@@ -171,8 +171,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// checkImported checks a session apart from its history: its times, its
-// original lines, and that it is valid wherever it ends.
+// checkImported checks the times of a session, its original lines, and that its history
+// makes a valid request at every step.
 func checkImported(t *testing.T, st *session.Store, im exchange.Imported) {
 	t.Helper()
 	s, err := st.Get(t.Context(), im.Session)

@@ -108,7 +108,7 @@ func newTenKinds(seed uint64) longTalk {
 
 func (t *tenKinds) one(list []string) string { return list[t.IntN(len(list))] }
 
-// fresh returns the first of what f makes that was not used.
+// fresh calls f until it returns a string that was not used before.
 func (t *tenKinds) fresh(f func() string) string {
 	for {
 		if s := f(); !t.used[s] {

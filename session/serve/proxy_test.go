@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/session/serve"
 )
 
-// proxied returns the URL of nginx before a server, without more than a proxy_pass.
+// proxied runs nginx with only a proxy_pass to a server, and returns the URL of nginx.
 func proxied(t *testing.T, server string) (url string) {
 	t.Helper()
 	const program = "/usr/sbin/nginx"

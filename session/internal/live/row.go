@@ -19,10 +19,10 @@ const (
 	rowWait = 500 * time.Millisecond
 )
 
-// PutRow puts the row of a session if the index lacks an append of this process.
-// If fill is not set, a row for which older lines would have to be read is left
-// for later. A failure is only logged: the transcript contains all data of a
-// row. It reports whether the index was locked all the time.
+// PutRow writes the row of the session to the index if that lacks an append of this
+// process. Without fill, a row for which older lines must be read is left for later. A
+// failure is only logged: the transcript has all the data of the row. PutRow reports
+// whether the index was locked for as long as PutRow waited.
 func (s *State) PutRow(ctx context.Context, fill bool) (locked bool) {
 	ctx = context.WithoutCancel(ctx)
 	row, ok, err := s.takeRow(ctx, fill)
