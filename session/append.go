@@ -42,11 +42,11 @@ type Cond struct {
 	// Empty requires a session without messages, compactions and rewinds.
 	// Otherwise the error matches [ErrConflict].
 	Empty bool `json:"empty,omitempty"`
-	// Idem is an idempotency key: a second call with the same key and the same
-	// items writes nothing and returns the IDs of the first one. With other
-	// items the error matches [ErrIdemMismatch]. Keys are honoured back to the first
-	// entry that the last compaction keeps, and the 64 keys before it, after restarts and
-	// across processes. One that is not valid UTF-8 is refused.
+	// Idem is an idempotency key: a second call with the same key and the same items
+	// writes nothing and returns the IDs of the first one. With other items the error
+	// matches [ErrIdemMismatch]. All keys from the first entry that the last compaction
+	// keeps are honoured, and the 64 before it, after restarts and across processes.
+	// Invalid UTF-8 is refused.
 	Idem string `json:"idem,omitempty"`
 }
 
@@ -54,8 +54,8 @@ type Cond struct {
 type Appended struct {
 	IDs []string `json:"ids"` // of the entries, in the order of their lines
 	// Repeated reports that nothing was written, because the same items were
-	// appended earlier under the same idempotency key. If their lines are not in the
-	// session, as in a fork that begins behind them, IDs has the first one alone.
+	// appended earlier under the same idempotency key. If the session lacks their
+	// lines, as a fork that begins after them does, IDs holds only the first.
 	Repeated bool `json:"repeated,omitempty"`
 	// Rewound reports that the repeated entries are no longer part of the
 	// history: a later rewind took them back.
@@ -108,10 +108,10 @@ var jobPool = sync.Pool{New: func() any { return new(live.Job) }}
 // errNotThere reports that a batch is not where its idempotency key was read.
 var errNotThere = errors.New("the batch of the idempotency key is no longer there")
 
-// repeated returns the IDs of the entries that were appended under the key of an entry, and
-// [ErrIdemMismatch] if they were others.
-// They are on stable storage, if the store syncs. It reads them, because a place in memory
-// does not prove that the lines survived a failed sync.
+// repeated returns the IDs of the entries that were appended under the key of retry, and
+// [ErrIdemMismatch] if their content differs. If the store syncs, they are on stable
+// storage. They are read, as a place in memory does not prove that the lines survived a
+// failed sync.
 func (s *Session) repeated(ctx context.Context, t *live.State, retry transcript.Entry) (ids []string, err error) {
 	if s.store.opts.Sync != SyncNever {
 		if err := s.store.drv.Flush(ctx, s.ref, false); err != nil {
@@ -143,8 +143,8 @@ func fits(first, retry transcript.Entry) error {
 	return nil
 }
 
-// depends reports whether an entry may only be appended if the session has others:
-// the target of a rewind, the request of an answer, the earlier status of a call.
+// depends reports whether appending an entry depends on an earlier one: the target
+// of a rewind, the request of an answer, the earlier status of a call.
 func depends(e transcript.Entry) bool {
 	switch b := e.Body.(type) {
 	case transcript.Rewind, transcript.ToolStatus:
@@ -155,9 +155,9 @@ func depends(e transcript.Entry) bool {
 	return false
 }
 
-// admit reports why entries must not be appended to the session as it stands, if
-// there is a reason: the condition, a rewind to an entry that does not exist, an
-// answer to a rewound request, a status of a call that goes back.
+// admit returns an error if entries must not be appended to the session as it
+// stands: the condition fails, the target of a rewind does not exist, a request
+// was rewound, or the status of a call would go back.
 func (v *View) admit(cond Cond, entries []transcript.Entry) error {
 	switch head := v.Fold().Head(); {
 	case cond.Empty && head != "":
@@ -165,7 +165,7 @@ func (v *View) admit(cond Cond, entries []transcript.Entry) error {
 	case cond.Head != "" && head != cond.Head:
 		return fmt.Errorf("head is %q, not %q: %w", head, cond.Head, ErrConflict)
 	}
-	said := map[string]string{} // by these entries, of calls
+	said := map[string]string{} // by call, in these entries
 	for _, e := range entries {
 		switch b := e.Body.(type) {
 		case transcript.ToolStatus:
@@ -203,8 +203,8 @@ func follows(was, now string) bool {
 	return was == now || rank[was] < rank[now]
 }
 
-// live reports whether the last of earlier entries is part of the history, or unknown to
-// it. If the session cannot be read it is not.
+// live reports whether the last of the entries is in the history or unknown to it. It
+// returns false if the session cannot be read.
 func (s *Session) live(ctx context.Context, ids []string) (live bool) {
 	if len(ids) == 0 {
 		return false

@@ -11,27 +11,26 @@ import (
 )
 
 // Follow yields the names of sessions that have changed: entries were appended,
-// or it was created, replaced or deleted, in this process or another. It is a
-// hint and not a log: one hint may cover many changes, some have no cause, and
+// or the session was created, replaced or deleted, by any process. A name is a
+// hint, not a log: one hint may cover many changes, some have no cause, and
 // there is no cursor.
 //
-// The zero Ref means that anything may have changed: list the sessions. It is
-// the first one of every loop, so that a program that lists at each zero Ref
-// misses nothing:
+// The zero Ref means that anything may have changed: list the sessions. Every
+// loop begins with it, so a program that lists at each zero Ref misses nothing:
 //
 //	for ref, err := range store.Follow(ctx) {
 //		if ref == (session.Ref{}) { // list all of them
 //
-// The loop waits while nothing changes, and ends with an error, of ctx or
-// [ErrClosed] for example. A slow loop delays no writer: changes are collected,
-// each session once, and become a zero Ref if there are too many. Without inotify
-// the loop lists the sessions from time to time and compares.
+// The loop waits while nothing changes, and ends with an error, such as ctx.Err
+// or [ErrClosed]. A slow loop delays no writer: changes are collected, each
+// session once, and become a zero Ref if there are too many. Without inotify the
+// loop lists the sessions from time to time and compares.
 func (st *Store) Follow(ctx context.Context) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {
 		c := changes{pending: map[Ref]bool{{}: true}}
 		bell := st.watch(Ref{}, c.add)
 		defer bell.stop()
-		var seen map[Ref]glance // by the last look, if the bell polls
+		var seen map[Ref]glance // at the last poll, if the bell polls
 		for {
 			var err error
 			if bell.polls.Load() {
@@ -84,7 +83,7 @@ func (c *changes) add(ref Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ref == (Ref{}) || len(c.pending) == maxChanges {
-		clear(c.pending) // the zero one means all
+		clear(c.pending) // a zero Ref means all
 		ref = Ref{}
 	}
 	if !c.pending[Ref{}] {
@@ -108,8 +107,8 @@ type glance struct {
 	archived  bool
 }
 
-// compare lists all sessions and adds those that differ from the last look,
-// which is nil the first time.
+// compare lists all sessions and adds those that differ from seen, which is nil
+// the first time.
 func (st *Store) compare(ctx context.Context, seen map[Ref]glance, add func(Ref)) (map[Ref]glance, error) {
 	rows, err := st.listRows(ctx, &ListOptions{State: AnyState}, st.opts.Now)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Why nothing is done though a compaction is due, or asked for by a guard.
+// Reasons to skip a compaction that is due or that a guard requests.
 const (
 	// TooSoon: the additions since the last compaction are less than a fifth of
-	// the window, so that the next one would gain little and cost as much.
+	// the window, so another one would gain little and cost as much.
 	//
-	// They are counted with the counter of the store: the present history, less its
-	// size after that compaction. The window is the smallest window of the trigger,
-	// of the calibration of the model in use and of the guard. Without any, it is
-	// the limit of the trigger.
+	// The counter of the store counts them: the present history, less its size
+	// after that compaction. The window is the smallest that the trigger, the guard
+	// or the calibration of the model in use names. Without any, it is the limit of
+	// the trigger.
 	//
 	// AfterTurn makes no compaction that is too soon. Other compactions may
 	// come sooner: by [Session.Compact]; and by [Session.CompactFor] if they
@@ -32,19 +32,19 @@ const (
 	// compaction that a rewind has taken back does not count, as the history is
 	// as large as before it.
 	TooSoon compact.Reason = "too soon after the last compaction: less than a fifth of the window has come in since"
-	// CoolingDown: three summaries or more have failed in a row, and less than
+	// CoolingDown: three or more summaries have failed in a row, and less than
 	// a fifth of the window has come in since the last of them.
 	CoolingDown compact.Reason = "cooling down: the summarizer has failed three times in a row, and less than a fifth of the window has come in since"
 )
 
-// Compacted is what [Session.Compact] did.
+// Compacted is the result of [Session.Compact].
 type Compacted struct {
 	// Cut is the plan. If Cut.Nothing is set nothing was done.
 	Cut compact.Cut `json:"cut"`
 	// Entry is the ID of the compaction entry; empty if nothing was done.
 	Entry string `json:"entry,omitempty"`
-	// Compaction is what the entry says. After an error that matches [ErrConflict] it
-	// was not stored, and has the summary, which may have cost something.
+	// Compaction is the body of the entry. After an error that matches [ErrConflict]
+	// it is not stored, but holds the summary, which may have cost something.
 	Compaction transcript.Compaction `json:"compaction,omitzero"`
 }
 
@@ -55,11 +55,11 @@ type Compacted struct {
 // The summary is made without a lock: concurrent appends continue, and stay in the
 // history. If the error is nil, either the compaction is committed, as durable as any
 // append, or there was nothing to do. After an error the transcript and the history are
-// unchanged: it is a [*compact.Error] if the summarizer failed or its summary was
-// refused, and matches [ErrConflict] if the part that it replaces was changed while the
-// summary was made: by another compaction, a rewind or a hide, or by the late result of a call. One compaction at a
-// time runs on a session in a process; others wait for it, and one that a summarizer or
-// an observer asks for is an error.
+// unchanged. It is a [*compact.Error] if the summarizer failed or its summary was
+// refused. It matches [ErrConflict] if the summarised part changed in between: by another
+// compaction, a rewind, a hide, or the late result of a call. In a process, one
+// compaction at a time runs on a session: others wait for it, and a request by its
+// summarizer or an observer fails.
 //
 // A call that waits for a person, or was approved and not started, is not
 // summarised: the cut is before it.
@@ -70,16 +70,16 @@ func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted
 // AfterTurn is to be called after each turn. It compacts the history if that is
 // due by the trigger of [Options].Compact, in the caller's time, and brings the
 // index up to date. If there is nothing to compact its cost depends on the
-// additions since the last call, not on the length of the history. Errors are
-// as of Compact.
+// additions since the last call, not on the length of the history. It fails as
+// Compact does.
 //
 // AfterTurn takes the calibration of the model into account: a window that is
 // smaller than the trigger's, and the error of the estimate. It does nothing
 // right after a compaction, see [TooSoon], and after three failures of the
 // summarizer, see [CoolingDown].
 //
-// Before the compaction it calls the functions of [Options].AfterTurn, all of them and in
-// their order. The error joins theirs.
+// Before the compaction it calls all functions of [Options].AfterTurn in order. The error
+// joins their errors.
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	defer s.turnEnded(ctx)
 	var errs []error
@@ -97,7 +97,7 @@ func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
 	w.see = func(t *live.State, l replay.Learned) (cut compact.Cut, _ error) {
-		stored, size := t.Size() // TokensAfter and FailedAt are as stored is
+		stored, size := t.Size() // TokensAfter and FailedAt count like stored
 		cut.Before = size
 		trigger, least := l.Trigger(w.Trigger), l.Fifth(w.Trigger, 0)
 		switch {
@@ -120,17 +120,17 @@ func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 //
 // If the summarizer fails, [compact.Extractive] writes the summary in its place,
 // with a deadline of its own, and the error of the summarizer is returned although
-// the history has changed. After three failures in a row the summarizer is not
-// asked, until AfterTurn or Compact have had a summary of it; without these calls
-// it is tried again at every eighth compaction.
+// the history has changed. After three failures in a row the summarizer rests
+// until AfterTurn or Compact gets a summary from it; without these calls every
+// eighth compaction tries it again.
 //
 // A call that waits for a person is summarised only if that is the only way to
-// make the room; then it is no longer pending.
+// make room; then it is no longer pending.
 //
-// If the provider has refused the request no compaction comes too soon. If the
-// request is too long by estimate alone one that does, see [TooSoon], and would
-// gain less than a fifth of the window, is skipped without an error: an
-// estimate proves nothing, so the request can be sent.
+// If the provider has refused the request, no compaction is too soon. If only
+// an estimate finds it too long, a compaction that is [TooSoon] and would gain
+// less than a fifth of the window is skipped without an error: an estimate
+// proves nothing, so the request can be sent.
 func (s *Session) CompactFor(ctx context.Context, n guard.Need) (changed bool, err error) {
 	first, cancel := firstPart(ctx)
 	done, err := s.compactFor(first, n, false)
@@ -154,8 +154,8 @@ func firstPart(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() {}
 }
 
-// compactFor makes the needed room, by the summarizer or by its substitute,
-// which costs no call and never comes too soon.
+// compactFor makes the needed room with the summarizer, or with its substitute,
+// which costs no call and is never too soon.
 func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (Compacted, error) {
 	o := s.compactOptions(nil)
 	o.Room = max(n.Room, 0)
@@ -210,7 +210,7 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	o.Counter = cmp.Or(o.Counter, d.Counter, s.store.opts.Counter)
 	o.MaxSummary = cmp.Or(o.MaxSummary, d.MaxSummary)
 	o.MaxCarried = cmp.Or(o.MaxCarried, d.MaxCarried)
-	if s.store.opts.Summary != rebuild.SummaryUser { // as the programs do that show one so
+	if s.store.opts.Summary != rebuild.SummaryUser { // as programs with that form do
 		o.MaxSummary, o.MaxCarried = cmp.Or(o.MaxSummary, 2_048), cmp.Or(o.MaxCarried, -1)
 	}
 	o.Window = cmp.Or(o.Window, d.Window)
@@ -245,18 +245,18 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 // work is one compaction.
 type work struct {
 	compact.Options // after look, Check refuses cuts after calls that wait for a person or were approved
-	// see, if set, is called with the state that is planned for. It may change the
-	// options, and say in the cut why nothing is to be done, before a history is made.
+	// see, if set, is called with the state to plan for, before a history is made. It
+	// may change the options, and set the reason to do nothing in the cut.
 	see func(*live.State, replay.Learned) (compact.Cut, error)
 	// adjust, if set, returns the plan to follow instead of cut. It may change the
 	// options, and report that another summarizer replaces the requested one.
 	adjust  func(cut compact.Cut, l replay.Learned) compact.Cut
-	model   string // that is called next, if a guard asks
+	model   string // to be called next, if a guard asks
 	standIn bool
-	unasked bool // the summarizer is left alone, and that is why
+	unasked bool // standIn, because the summarizer rests
 
-	history rebuild.History // that was planned for
-	rev     int             // of the session then
+	history rebuild.History // of the plan
+	rev     int             // of the session
 }
 
 // compact plans, has the summary made, and commits it. Nothing is locked while
@@ -328,8 +328,8 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 }
 
 // alone waits until no other compaction of this process runs on the session, and keeps
-// others out until free is called. Compactions requested with the context would wait for
-// this one, and fail.
+// others out until free is called. A compaction with that context fails: it would wait
+// for this one.
 func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free func(), err error) {
 	if ctx.Value(working{s.store, s.ref}) != nil {
 		return ctx, nil, s.store.wrap(op, s.ref, errors.New("called by a summarizer or an observer while the session is being compacted, for which it would wait: do it afterwards"))
@@ -368,17 +368,17 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 }
 
 // CompactOptions returns the options with which [Session.Compact] compacts the history of
-// the View. [Options].Compact replaces zero fields of opts. Pins includes the pins in force,
-// and Room is reduced by them. Check also refuses two kinds of cuts: cuts that an Update
-// would refuse, and cuts that remove a call that waits for a person or was approved. Call
-// Check after the View.
+// the View. [Options].Compact replaces zero fields of opts. Pins includes the pins in
+// force, and Room is reduced by them. Check also refuses a cut that an Update would
+// refuse, or that removes a call that waits for a person or was approved. Call Check when
+// the View has ended.
 func (v *View) CompactOptions(opts *compact.Options) (compact.Options, error) {
 	o := v.s.compactOptions(opts)
 	err := v.plan(&o, v.t.Learned(""))
 	return o, err
 }
 
-// plan adds to options what the session says about its compaction.
+// plan adds the trigger, pins and room of the session to options.
 func (v *View) plan(o *compact.Options, l replay.Learned) error {
 	o.Trigger = l.Trigger(o.Trigger)
 	o.Room = cmp.Or(o.Room, o.Trigger.Room())
@@ -398,26 +398,26 @@ func (v *View) plan(o *compact.Options, l replay.Learned) error {
 	return nil
 }
 
-// working is the key of a context of a running compaction.
+// working is the context key that marks a compaction.
 type working struct {
 	store *Store
 	ref   Ref
 }
 
-// keeps reports whether the fold would keep exactly the kept part of a cut of
-// the present history.
+// keeps reports whether the fold would keep exactly the part of the history
+// that a cut keeps.
 func (s *Session) keeps(c compact.Cut) (ok bool) {
 	t := s.store.table.Acquire(s.ref)
 	defer s.store.table.Release(t)
 	_ = t.Do(func() error { // reads nothing, so it cannot fail
-		ok = t.Fold != nil && t.Keeps(c) // else it was forgotten, and so is the planned history
+		ok = t.Fold != nil && t.Keeps(c) // nil: it was forgotten, with the planned history
 		return nil
 	})
 	return ok
 }
 
 // failures returns the record of failed summaries for a compaction: they still count
-// if the summary is not the work of the summarizer.
+// if a substitute has written the summary.
 func (w *work) failures(l replay.Learned) []transcript.Entry {
 	if !w.standIn {
 		return nil

@@ -23,9 +23,9 @@ type CreateOptions struct {
 	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
 	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty means the parent's
 	Labels []string `json:"labels,omitempty"`
-	// TTL is how long after its last user message the session is [Expired], in whole
-	// seconds, rounded up; 0 is for ever. Only package session/retain removes
-	// sessions, when it is called. In JSON it is a number of nanoseconds.
+	// TTL is the time from the last user message until the session is [Expired], in
+	// whole seconds, rounded up; 0 is for ever. Only package session/retain removes
+	// sessions, when it is called. JSON has nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
 	// empty Agent means the session's. It is recorded and not checked, unless its
@@ -35,17 +35,17 @@ type CreateOptions struct {
 	// current before [Session.MakeCurrent].
 	Aside bool `json:"aside,omitempty"`
 	// Header is the complete header of an imported session; the other options are
-	// ignored. Its ID, its time, its body but for version, key and gen, and its
-	// [transcript.Entry.Source] are kept. A header with a gen, or one without a gen and
-	// with Aside set, is stored line for line, and must have the key of the session: the
-	// gen decides whether the session is current. A gen that another session of the key
-	// uses gives an error that matches [fs.ErrExist].
+	// ignored. Its ID, its time, its body except version, key, gen, and its
+	// [transcript.Entry.Source] are kept. A header with a gen, or without one if Aside
+	// is set, is stored line for line, and must have the key of the session: the gen
+	// decides whether the session is current. A gen that another session of the key uses
+	// gives an error that matches [fs.ErrExist].
 	Header *transcript.Entry `json:"-"`
 }
 
-// Create makes a new session and the current one of its key. The old one
-// stays; [Session.MakeCurrent] brings it back. An ID in use gives an error
-// that matches fs.ErrExist.
+// Create makes a new session, the current one of its key. The old one stays;
+// [Session.MakeCurrent] brings it back. An ID in use gives an error that
+// matches fs.ErrExist.
 //
 // A key that holds at most an Agent makes a session that is found by its ID alone: its key
 // has the ID in place of a Peer and no Channel, and [Store.Load] never returns it. If the
@@ -87,9 +87,9 @@ func (st *Store) auditOwner(ctx context.Context, row driver.Row) {
 	}
 }
 
-// Load returns the current session of a key, and makes a missing one. Two
-// goroutines or processes that load a new key get the same session. The session
-// has been read when the error is nil.
+// Load returns the current session of a key, or makes it. Two goroutines or
+// processes that load a new key get the same session. The session has been read
+// when the error is nil.
 func (st *Store) Load(ctx context.Context, key Key) (s *Session, err error) {
 	const op = "load"
 	var row driver.Row
@@ -102,8 +102,8 @@ func (st *Store) Load(ctx context.Context, key Key) (s *Session, err error) {
 	return s, err
 }
 
-// loadTries is how often Load looks for a session that another goroutine or process
-// has not deleted.
+// loadTries is how often Load tries while other goroutines or processes delete the
+// session.
 const loadTries = 11
 
 func (st *Store) loadOrCreate(ctx context.Context, key Key) (row driver.Row, err error) {
@@ -157,7 +157,7 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 			return *o, err
 		}
 	}
-	if !utf8.ValidString(o.Owner) { // a line would have another one in its place
+	if !utf8.ValidString(o.Owner) { // a line would hold another owner
 		return *o, &InputError{"owner", fmt.Sprintf("%q is not valid UTF-8", o.Owner)}
 	}
 	return *o, checkMeta(transcript.Meta{Title: &o.Title, Labels: o.Labels})
@@ -231,8 +231,8 @@ func (st *Store) createFrom(ctx context.Context, agent, key string, opts CreateO
 	})
 }
 
-// createWith makes a session of a header and of lines that follow it. With has the
-// BaseRev and the Aside of its row.
+// createWith makes a session of a header and of lines that follow it. With holds
+// the BaseRev and Aside of its row.
 func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry, with driver.Row) (row driver.Row, err error) {
 	h, _ := header.Body.(transcript.Header)
 	h.Owner = cmp.Or(h.Owner, st.owner)
@@ -275,7 +275,7 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 }
 
 // filterNew calls create with the entries of a new session, the header first, as the
-// filters let them be written.
+// filters return them.
 func (st *Store) filterNew(
 	ctx context.Context, ref Ref, entries []transcript.Entry, create func(entries []transcript.Entry) (driver.Row, error),
 ) (row driver.Row, err error) {
@@ -285,8 +285,8 @@ func (st *Store) filterNew(
 	if _, err := st.drv.Get(ctx, ref); err == nil {
 		return row, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
-	// The caller may give up while the filters work. Their context ends with the call,
-	// however, once they have done it.
+	// While the filters work, the caller may give up. After that their context ends
+	// only with the call.
 	making, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	stop := context.AfterFunc(ctx, end)

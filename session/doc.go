@@ -31,12 +31,12 @@
 // one conversation, turn.Begin admits one at a time.
 //
 // With [Options], [Info], [Ref], [Cond], [Appended], [ListOptions] and [CreateOptions]
-// these are all names of this package that a newcomer needs. The docs of transcript and guard
-// list theirs; of rebuild they are History, Pending and PendingCall, of turn RunTools.
+// these are all names of this package that a newcomer needs. The docs of transcript and
+// guard list theirs; rebuild adds History, Pending and PendingCall, turn adds RunTools.
 //
 // # Failures
 //
-// A nil error of Append means that the entries are stored, by the policy of
+// A nil error from Append means that the entries are stored, by the policy of
 // [Options].Sync. [Session.Append] lists the errors, and docs/FORMAT.md what survives
 // which crash. After a failed sync a session refuses appends with a
 // [*NotDurableError] until [Session.Recover] has copied its transcript to new blocks.
@@ -48,8 +48,8 @@
 //
 // # Features
 //
-// These packages use the exported names of this one alone, [Session.View] and
-// [Session.Update] above all, as any program may:
+// These packages use only exported names of this one, above all [Session.View]
+// and [Session.Update], as any program may:
 //
 //   - turn: one turn at a time, tools, approvals, streamed drafts, pins, values, undo;
 //   - search: words in whole transcripts, and recall tools for a model;
@@ -71,5 +71,5 @@ package session
 // whole batch and reads from there when woken. It buffers nothing, so it neither delays
 // writers nor misses entries.
 //
-// A compaction resets the calibrations: its batch repeats those in force. The failures
-// of a summarizer are calibrations as well; its cooldown counts tokens, never time.
+// A compaction resets the calibrations: its batch repeats the valid ones. Failures of
+// a summarizer are stored as calibrations; its cooldown counts tokens, not time.

@@ -31,8 +31,8 @@ var (
 	ErrArchived = driver.ErrArchived
 	// ErrNoEntry reports that the ID is unknown in the session.
 	ErrNoEntry = replay.ErrNoEntry
-	// ErrNewerFormat reports entries of a newer version that this one must not
-	// ignore, or must not append to.
+	// ErrNewerFormat reports entries of a newer format that this version must
+	// not ignore, or append to.
 	ErrNewerFormat = rebuild.ErrNewerFormat
 )
 
@@ -56,7 +56,7 @@ type Error struct {
 	Op      string
 	Session Ref    // empty if the session is not known
 	Key     string // printed form, if the call was about a key
-	Path    string // of its transcript, if that is a file and Err does not say
+	Path    string // of its transcript, if that is a file that Err does not name
 	Err     error
 }
 

@@ -14,18 +14,18 @@ import (
 type Event struct {
 	Kind    EventKind     `json:"kind"`
 	Session Ref           `json:"session"`       // an index if the ID is empty
-	Took    time.Duration `json:"took,omitzero"` // 0 for what takes no time; in JSON nanoseconds
+	Took    time.Duration `json:"took,omitzero"` // 0 if nothing was timed; in JSON nanoseconds
 	// Entries and Bytes count the writes of an EventAppend; 0 if it was
 	// repeated. Bytes is also the size of an EventSync, from the first to the
-	// last byte that this process had written since the sync before.
+	// last byte that this process had written since the last sync.
 	Entries int `json:"entries,omitempty"`
 	Bytes   int `json:"bytes,omitempty"`
 	// Lock is the lock that an EventWait waited for: "append" for the append lock of a
 	// transcript or of an index, "turn" for the turn lock.
 	Lock string `json:"lock,omitempty"`
-	// Tail is the unfinished line that an EventRepair is about. Superseded is
-	// the number of entries of a cut append that an EventRepair is about, which
-	// its retry under the same idempotency key replaces. One of both is set.
+	// Tail is the unfinished line that was repaired. Superseded is the number
+	// of entries of a cut append that its retry under the same idempotency key
+	// replaces. An EventRepair sets one of both.
 	Tail       Tail `json:"tail,omitzero"`
 	Superseded int  `json:"superseded,omitempty"`
 	// Damage is the damage of an EventDamage.
@@ -36,9 +36,9 @@ type Event struct {
 	Compaction transcript.Compaction `json:"compaction,omitzero"`
 	// Step is a report of the summarizer, for EventCompactionStep.
 	Step compact.Step `json:"step,omitzero"`
-	// Failures counts the summaries in a row that the summarizer has failed to
-	// write, including the one of an EventCompactionFailed, or that were
-	// skipped because of that. From three on it rests, see [CoolingDown].
+	// Failures counts the summaries in a row that have failed, including the
+	// one of an EventCompactionFailed, or were skipped because of failures.
+	// From three on the summarizer rests, see [CoolingDown].
 	Failures int `json:"failures,omitempty"`
 	// StandIn reports that compact.Extractive writes the summary of an
 	// EventCompaction..., because the summarizer fails.
@@ -49,8 +49,8 @@ type Event struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Tail is an unterminated last line of a transcript, left by a writer that died or by a
-// power cut, that the next writer has ended. Its bytes stay in the transcript.
+// Tail is an unterminated last line of a transcript that a dead writer or a power cut
+// has left and the next writer has ended. Its bytes stay in the transcript.
 type Tail struct {
 	Offset   int64  `json:"offset"`             // of its first byte
 	Size     int64  `json:"size"`               // in bytes, without the line break
@@ -63,17 +63,17 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventAppend            EventKind = "append"             // entries were appended, or not
-	EventSync              EventKind = "sync"               // a transcript was put on stable storage, or not; one may be for many appends
-	EventWait              EventKind = "lock-wait"          // a lock was waited for, for at least a millisecond, and taken, or not
+	EventAppend            EventKind = "append"             // an append, done or failed
+	EventSync              EventKind = "sync"               // a sync of a transcript, done or failed; it may serve many appends
+	EventWait              EventKind = "lock-wait"          // a wait for a lock of at least a millisecond, whether it was taken or not
 	EventRepair            EventKind = "repair"             // an unfinished line was ended, or a cut append was found to be superseded
 	EventDamage            EventKind = "damage"             // damage was found while reading
 	EventCompactionStart   EventKind = "compaction-start"   // the summarizer is called
-	EventCompactionStep    EventKind = "compaction-step"    // the summarizer reads on, or gives up and leaves it to another one
+	EventCompactionStep    EventKind = "compaction-step"    // the summarizer reads on, or gives up and another takes over
 	EventCompactionDone    EventKind = "compaction-done"    // the history is compacted
 	EventCompactionFailed  EventKind = "compaction-failed"  // the history was not changed
 	EventToolPanic         EventKind = "tool-panic"         // a tool has panicked, which is its result; the log has the stack
-	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or requested by a guard, and is not tried: the reason in Cut is TooSoon or CoolingDown
+	EventCompactionSkipped EventKind = "compaction-skipped" // one that is due, or that a guard requested, is skipped: Cut.Nothing is TooSoon or CoolingDown
 )
 
 // An observer passes events on.
@@ -94,8 +94,8 @@ func (o *observer) keep(ctx context.Context, e Event) {
 	o.kept = append(o.kept, func() { o.report(ctx, e) })
 }
 
-// tell gives the observer events, after those that the driver has reported. No
-// lock is held.
+// tell reports the kept events of the driver to the observer, and then events.
+// No lock is held.
 func (o *observer) tell(ctx context.Context, ref Ref, events ...Event) {
 	if o.observe == nil {
 		return
@@ -120,7 +120,7 @@ func (o *observer) report(ctx context.Context, e Event) {
 	o.observe(ctx, e)
 }
 
-// newsOf returns the events of damage and repairs that were found.
+// newsOf returns the events for damage and repairs in news.
 func newsOf(news []replay.News) (events []Event) {
 	for _, n := range news {
 		kind := EventDamage

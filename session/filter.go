@@ -22,9 +22,9 @@ type Filter struct {
 	// Write returns entries as they are to be stored. The entries belong to one append or
 	// to a new session. A new session begins with its header, and the next Base.Lines
 	// entries are copies from the session that the header calls Base; they are stored as
-	// they are, whatever Write returns. The session gets its name after Write, which
-	// copies the parts that the lines need from the sessions of Descent. Then ctx ends,
-	// even if the session was not made.
+	// they are, whatever Write returns. Before the session exists, Write copies the parts
+	// that the lines need from the sessions of Descent. Then ctx ends, even if the
+	// session was not made.
 	//
 	// Write is called again when a call is retried, with entries that it has returned,
 	// and with entries that are not stored in the end. So its result depends on the
@@ -35,15 +35,15 @@ type Filter struct {
 	// Model changes a history before a request is made from it. It may replace the
 	// Content of messages, and must not modify it.
 	Model func(ctx context.Context, ref Ref, h *rebuild.History) error
-	// Export returns entries as other programs are to have them. Nothing is stored.
+	// Export returns entries as other programs shall get them. Nothing is stored.
 	Export func(ctx context.Context, ref Ref, entries []transcript.Entry) ([]transcript.Entry, error)
-	// Sweep removes what Write has kept elsewhere and no entry needs any more. It is
+	// Sweep removes data that Write keeps elsewhere and no entry still needs. It is
 	// called after an erase with the remaining entries, which it may range over several
 	// times; until it returns, no call can append to the session. After a deletion, and
 	// if a new session could not be made, it is called without entries.
 	Sweep func(ctx context.Context, ref Ref, entries iter.Seq2[transcript.Entry, error]) error
 
-	masks bool // it is of Redact
+	masks bool // made by Redact
 }
 
 // Redact returns a Filter that stores and exports the texts of entries as hook returns
@@ -60,8 +60,8 @@ type Filter struct {
 // Hook must depend on the text alone, so that an append that is repeated under its
 // idempotency key is the same, and must not change text that it has returned. A draft
 // holds back its last line until that is complete, and text that hook would mask together
-// with text after it: where a secret of several lines has no end, hook must mask it up to
-// the end of the text.
+// with text after it. If a secret of several lines has no end yet, hook must mask it up
+// to the end of the text.
 func Redact(hook func(ctx context.Context, text string) string) Filter {
 	if hook == nil {
 		return Filter{}
@@ -127,7 +127,7 @@ func filtered(
 	return out, err
 }
 
-// mask reports whether a filter is of [Redact].
+// mask reports whether [Redact] made a filter.
 func (all filters) mask() bool {
 	return slices.ContainsFunc(all, func(f Filter) bool { return f.masks })
 }
@@ -137,7 +137,7 @@ func (all filters) sweeps() bool {
 	return slices.ContainsFunc(all, func(f Filter) bool { return f.Sweep != nil })
 }
 
-// sweep has the filters remove what the entries that are left do not need.
+// sweep has the filters remove data that the remaining entries do not need.
 func (all filters) sweep(ctx context.Context, ref Ref, left iter.Seq2[transcript.Entry, error]) (err error) {
 	for _, f := range all {
 		if f.Sweep != nil {

@@ -36,8 +36,8 @@ func (s *Session) FilterModel(ctx context.Context, h *rebuild.History) error {
 }
 
 // FilterExport returns entries of the session for other programs: every program that
-// passes entries on should call it, as package exchange does. They are whole appends,
-// or whole answers. It does not modify entries.
+// passes entries on should call it, as package exchange does. Entries are whole
+// appends or answers. It does not modify entries.
 func (s *Session) FilterExport(ctx context.Context, entries []transcript.Entry) (_ []transcript.Entry, err error) {
 	for _, f := range slices.Backward(s.store.opts.Filters) {
 		if entries, err = filtered(ctx, s.ref, entries, f.Export); err != nil {

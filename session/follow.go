@@ -30,8 +30,8 @@ import (
 // [ErrClosed] after [Store.Close]; one that matches fs.ErrNotExist when the
 // session is deleted, even if another one has its ID now; or of a failed read,
 // after which the loop may be started again. [ErrReplaced] reports that the
-// transcript was cut by hand. Appends are on stable storage, by [Options].Sync,
-// when they return, which may be after they are yielded.
+// transcript was cut by hand. By [Options].Sync, an append is on stable storage
+// when it returns, perhaps after it was yielded.
 //
 // Entries are read from the transcript when the loop asks for them, so a slow
 // loop costs memory for one append at most, and no writer waits for it. Nothing
@@ -62,10 +62,11 @@ type follower struct {
 	next  driver.Cursor // the line to read on at: set by begin, and by each read
 	seen  int64         // the offset of the first record after next that was not given
 	after string        // the entry to begin after, until it was passed
-	at    int64         // where that is, set by begin
+	at    int64         // its place, set by begin
 }
 
-// A mark is a line that was read. It tells sessions with one ID and header apart.
+// A mark is a line that was read. It tells two sessions with one ID and header
+// apart.
 type mark struct {
 	at   driver.Cursor
 	line []byte
@@ -79,7 +80,7 @@ func (f *follower) run(waits bool) error {
 		return err
 	}
 	var bell *bell
-	if waits { // also for entries after the first look
+	if waits { // from before the first look
 		bell = f.s.store.watch(f.s.ref, func(driver.Ref) {})
 		defer bell.stop()
 	}
@@ -113,7 +114,8 @@ func (f *follower) begin() (err error) {
 	return err
 }
 
-// lineAt returns the line at a place, or its damage. It is empty if it is not there yet.
+// lineAt returns the line at a place, or its damage. It is empty if no line is there
+// yet.
 func (f *follower) lineAt(at driver.Cursor) ([]byte, error) {
 	for rec, err := range f.scan(at, driver.Forward) {
 		switch {
@@ -145,7 +147,7 @@ func (f *follower) readOn() error {
 	}
 }
 
-// same reports, as nil, that the session is the one that the loop began with.
+// same returns nil if the session is the one that the loop began with.
 func (f *follower) same() error {
 	now, err := f.lineAt(f.mark.at)
 	switch {
@@ -163,7 +165,7 @@ func (f *follower) same() error {
 // read reads the records after next once.
 func (f *follower) read() error {
 	var batcher transcript.Batcher
-	var first, last transcript.Record // of an append, and of all
+	var first, last transcript.Record // of an append, of all
 	for rec, err := range f.scan(f.next, driver.Forward) {
 		if err != nil {
 			return err

@@ -13,11 +13,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Fork makes a new session that begins with the conversation as it was right
-// after an entry, and the current one of the same key; [Session.MakeCurrent]
-// brings the old one back. The session's own ID means the beginning. Nil
-// options and zero fields are the defaults of [Store.Create], but an empty Owner
-// means the owner of this session. A fork for another owner is set Aside.
+// Fork makes a new session, the current one of the same key, that begins with
+// the conversation as it was right after an entry; [Session.MakeCurrent] brings
+// the old one back. The session's own ID means the beginning. Nil options and
+// zero fields are the defaults of [Store.Create], but an empty Owner means the
+// owner of this session. A fork for another owner is set Aside.
 //
 // When the error is nil, the history of the new session equals this one's after
 // the entry. Its lines are copies, byte for byte, of the lines in force there:
@@ -29,17 +29,18 @@ import (
 // not.
 //
 // A fork never begins inside an append or between calls and their results: it
-// ends before an answer with a call that has no result after the entry.
+// ends before an answer with a call that has no result at the entry.
 //
-// [Info].Descent names the origins of the copies. Either session may be deleted, and a fork
-// can be forked. Copied entries keep their IDs and idempotency keys, so an append that was
-// made before the fork is found as repeated in both sessions, and a later one in its own.
+// [Info].Descent names the origins of the copies. Either session may be deleted, and a
+// fork can be forked. Copied entries keep their IDs and idempotency keys, so both
+// sessions recognise a retry of an append made before the fork. A later one is known
+// only to its own.
 //
 // An error means that no session was made; a kill leaves the whole fork or none. An ID
 // that is not there gives an error that matches [ErrNoEntry], an ID in use one that
 // matches fs.ErrExist. If something of this session is erased before the fork is made,
-// the error matches [ErrReplaced]: fork it again. The copied lines are in memory until
-// then.
+// the error matches [ErrReplaced]: fork again. Until it returns, the copied lines are
+// in memory.
 func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions) (*Session, error) {
 	const op = "fork"
 	o, err := opts.checked()
@@ -70,7 +71,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	header.Body = h
 	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines, driver.Row{BaseRev: &base.Rev, Aside: o.Aside})
 	if errors.Is(err, ErrReplaced) {
-		_, gone := s.store.open(ctx, op, base) // else the next call says once more that it was replaced
+		_, gone := s.store.open(ctx, op, base) // else the next call gets ErrReplaced again
 		err = cmp.Or(gone, fmt.Errorf("%w, and no fork was made", err))
 	}
 	if err != nil {

@@ -54,8 +54,8 @@ type Info struct {
 	Parent  transcript.Link   `json:"parent,omitzero"`
 }
 
-// Usage is the cost of answers by the model that they name, in tokens as the providers
-// have reported them. Rewound answers count, and so do cut ones.
+// Usage maps the models that answers name to the cost of these answers, in tokens that
+// the providers reported. Rewound and cut answers count.
 type Usage map[string]driver.Usage
 
 // A State of a session is live, expired, archived or trashed.
@@ -88,8 +88,8 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 // metadata.
 func isTrashed(row driver.Row) bool { return row.Archived && row.Trashed != 0 }
 
-// expires returns when a TTL is over that counts from the last user message, or
-// else from the creation. The zero time is never.
+// expires returns when a TTL is over, counted from the last user message or
+// else from the creation. The zero time means never.
 func expires(row driver.Row, ttl time.Duration) time.Time {
 	switch {
 	case ttl <= 0:
@@ -100,8 +100,8 @@ func expires(row driver.Row, ttl time.Duration) time.Time {
 	return row.LastUserAt.Add(ttl)
 }
 
-// ttlOf returns the TTL of a row. Negative ones, and ones too long for a Duration,
-// centuries, are ignored.
+// ttlOf returns the TTL of a row. It ignores a negative one, and one of centuries,
+// too long for a Duration.
 func ttlOf(row driver.Row) time.Duration {
 	if row.TTL < 0 || row.TTL > int64(math.MaxInt64/time.Second) {
 		return 0
@@ -150,8 +150,7 @@ func parseCursor(s string) (p cursor, err error) {
 	}
 	p.ID, p.agent = parts[2], parts[3]
 	p.UpdatedAt, err = time.Parse(time.RFC3339Nano, parts[1])
-	// The ID may be unusual: a transcript whose header cannot be read has the name of
-	// its file.
+	// The ID may be unusual: if a header cannot be read, it is the name of the file.
 	if err != nil || p.ID == "" || p.agent == "" || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return p, errCursor
 	}

@@ -39,7 +39,7 @@ type Key struct {
 	Thread  string `json:"thread,omitempty"`
 }
 
-// ErrKey reports an invalid key or text of one.
+// ErrKey reports an invalid key or printed key.
 var ErrKey = errors.New("not a session key")
 
 func (k Key) check() error {
@@ -69,8 +69,8 @@ func (k Key) check() error {
 	return nil
 }
 
-// isOfOne reports whether the key is the one that [Store.Create] gives a session that is
-// found by ID alone: the Peer is that ID.
+// isOfOne reports whether [Store.Create] gives such a key to a session found by ID
+// alone: the Peer is that ID.
 func (k Key) isOfOne() bool { return k == Key{Agent: k.Agent, Peer: k.Peer} }
 
 // in returns the agent of the key.
@@ -119,7 +119,7 @@ func ParseKey(s string) (Key, error) {
 		k = Key{Agent: p[1], Channel: p[2], Account: p[3], Kind: p[4], Peer: p[5], Thread: p[7]}
 	}
 	for _, part := range []*string{&k.Agent, &k.Channel, &k.Account, &k.Kind, &k.Peer, &k.Thread} {
-		if plain, err := url.PathUnescape(*part); err == nil { // else String is not s
+		if plain, err := url.PathUnescape(*part); err == nil { // else String() != s
 			*part = plain
 		}
 	}

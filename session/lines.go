@@ -20,14 +20,14 @@ import (
 // entries may be several batches; all of them go into one write and one sync.
 // AppendLines returns the place after them.
 //
-// After is the place up to which the caller has read [Session.Scan]. If
-// anyone has appended since, other than to make the session current, the error
-// matches [ErrConflict] and nothing was written. The meaning of the entries is
-// not checked: IDs must be new, and a cut batch stays cut. An entry that no
-// reader would take from its line is refused. The filters of [Options] get them, with
-// the lines of other programs in them. Entries that make the session current do so; a
-// gen that another session of the key uses gives an error that matches [fs.ErrExist],
-// and nothing was written.
+// After is the place up to which the caller has read [Session.Scan]. If anyone has
+// appended since, other than to make the session current, the error matches
+// [ErrConflict] and nothing was written. The meaning of the entries is not checked:
+// IDs must be new, and a cut batch stays cut. An entry with a line that no reader
+// would accept is refused. The filters of [Options] get the entries, lines of other
+// programs included. Entries that make the session current do so; a gen that another
+// session of the key uses gives an error that matches [fs.ErrExist], and nothing was
+// written.
 //
 // A nil error, an error and the context mean the same as for [Session.Append].
 // AppendLines does not retain entries.

@@ -25,12 +25,12 @@ import (
 type ListOptions struct {
 	// Key holds the parts of the key to list; empty parts match all. An empty Agent
 	// lists all agents except names that begin with '_', which hold the library's own
-	// sessions. A session whose key is not one that [ParseKey] reads fits no other
-	// part.
+	// sessions. A session whose key [ParseKey] refuses matches no other part.
 	Key
 	// Current lists only the current sessions of keys. With a Key that [Store.Load]
-	// takes, List finds at most the session that Load would return: empty parts of the
-	// Key match only empty parts, and an empty Owner only sessions without an owner.
+	// accepts, List finds at most the session that Load would return: empty parts of
+	// the Key match only empty parts, and an empty Owner only sessions without an
+	// owner.
 	Current bool `json:"current,omitempty"`
 
 	// State selects sessions by state. The zero value is [Live]; [AnyState] lists
@@ -49,7 +49,7 @@ type ListOptions struct {
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 
-	// After is the Cursor of the [Info] of the last session of the page before; empty
+	// After is the [Info].Cursor of the last session on the previous page; empty
 	// begins at the front. A session that does not change between two pages is on
 	// exactly one of them.
 	After string `json:"after,omitempty"`
@@ -58,11 +58,10 @@ type ListOptions struct {
 }
 
 // List describes sessions, the one with the newest message first. It reads the
-// index, and only those transcripts that the index does not know as they are:
-// sessions in use by other processes, and sessions of killed ones. Its cost
-// depends on the page and the rows that the filter skips. A malformed cursor
-// gives an [InputError], an unknown state one that matches
-// [fs.ErrInvalid].
+// index, and only those transcripts for which the index may be out of date:
+// sessions in use by other processes, or by killed ones. Its cost depends on
+// the page and the rows that the filter skips. A malformed cursor gives an
+// [InputError], an unknown state one that matches [fs.ErrInvalid].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	now := sync.OnceValue(st.opts.Now)
 	rows, err := st.listRows(ctx, opts, now)
@@ -146,7 +145,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 }
 
 // currentRow returns the row of the current session of a key as the session stands, or
-// if it cannot be read as the index has it.
+// as the index has it if the session cannot be read.
 func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.Row, err error) {
 	known, err := st.drv.Load(ctx, key, nil)
 	if err != nil {
@@ -164,21 +163,20 @@ func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.
 	return row, ctx.Err()
 }
 
-// A page begins small, as most agents add little to a list over all of them,
-// and grows with the request.
+// The first page is small, as most agents add little to a list over all agents;
+// each later one is larger.
 const (
 	firstPage = 16
 	lastPage  = 1024
 )
 
-// rows yields the rows of an agent that fit a filter at a time, after a cursor, the
-// newest first.
+// rows yields an agent's rows after a cursor that fit a filter, the newest first.
 func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *ListOptions, now func() time.Time) iter.Seq2[driver.Row, error] {
 	place := after.Position
 	if agent > after.agent && after.agent != "" {
 		place.ID += "\x00" // a session with the same time and ID comes after it
 	}
-	// No row of a session that was updated at Until or later is after its place.
+	// No row that was updated at Until or later comes after this position.
 	if until := (driver.Position{UpdatedAt: opts.Until}); !opts.Until.IsZero() && (after.agent == "" || until.Compare(place) > 0) {
 		place = until
 	}
@@ -207,7 +205,7 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 	}
 }
 
-// fits reports whether the state of a row at a time, its owner, labels and key match
+// fits reports whether the state, the owner, the labels and the key of a row match
 // the filter.
 func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 	if isTrashed(row) != (o.State == Trashed) || o.State != AnyState && o.State != stateOf(row, now) {

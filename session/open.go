@@ -10,9 +10,9 @@ import (
 	"github.com/convolog/convolog/session/internal/replay"
 )
 
-// Open opens the store in a folder of files, which is made if it does not
-// exist (unless opts says ReadOnly). It logs a warning while an erase is unfinished,
-// see package session/erase.
+// Open opens the store in a folder of files, which is made if it does not exist
+// (unless ReadOnly is set). It logs a warning while an erase is unfinished, see
+// package session/erase.
 func Open(dir string, opts *Options) (*Store, error) {
 	st := newStore(opts)
 	o := &st.opts

@@ -8,14 +8,13 @@ import (
 )
 
 // Recover makes a session usable again after a [*NotDurableError]: until then
-// every append to it is refused. Call it once the disk has been seen to, and
-// again if it fails. On a session without a failed sync it does no harm.
+// every append to it is refused. Call it once the disk is in order, and again
+// if it fails. On a session without a failed sync it does no harm.
 //
 // When the error is nil, everything that was ever acknowledged is on stable
-// storage, and so is everything else that is in the transcript now, which may
-// be entries of the appends that failed: each of those is there, whole, or it
-// is not. Append them again under the idempotency key of the first try, see
-// [Cond].
+// storage, and so is everything else in the transcript now. This may include
+// entries of failed appends, each entry whole. Append them again under the
+// idempotency key of the first try, see [Cond].
 //
 // If another process has archived, restored, erased or deleted the session since the
 // sync failed, the first call that would report success, [Session.Flush] included,
@@ -24,8 +23,8 @@ import (
 // [ErrArchived], [ErrReplaced] or fs.ErrNotExist. The next call is about the session
 // as it is then.
 //
-// A last line that a dead writer has left without its line break gets one, as the next
-// append would give it.
+// If a dead writer has left the last line without its line break, Recover adds it, as
+// an append would.
 //
 // The state is read again, so that the next call sees the present file. In the
 // worst case the transcript was replaced by a copy of itself; other processes

@@ -14,9 +14,9 @@ import (
 
 // SetState archives a session, puts it into the trash, or restores it if to is [Live]. It
 // changes nothing if the session is in that state. At is the [Info.End] that the caller
-// has seen: if the log of a session to put away does not end there, the error matches
-// [ErrConflict] and nothing was done; less than 0 is any place. If a turn is running
-// on the session, the error matches ErrConflict and [ErrBusy].
+// has seen: if the log of a session to archive or trash ends elsewhere, the error matches
+// [ErrConflict] and nothing was done; below 0 is any place. If a turn is running on the
+// session, the error matches ErrConflict and [ErrBusy].
 //
 // An archive takes a fraction of the size. The session keeps its ID, [Store.List] lists it
 // by its state, and it can be read and searched as before, at the cost of unpacking it.
@@ -31,9 +31,9 @@ import (
 // When the error is nil, the session is on stable storage in its new form, and an archive
 // was read back; after an error or a crash the session is there once, in one of the
 // forms. A session that goes from the archive to the trash, or back, is live in between.
-// An archive needs room on the disk, and after a failed sync so does a copy of the
-// transcript: to make room on a full disk, delete sessions. If the driver is not a
-// [driver.Rewriter], the error matches [errors.ErrUnsupported].
+// An archive, and after a failed sync a copy of the transcript, needs room on the disk:
+// to make room on a full disk, delete sessions. If the driver is not a [driver.Rewriter],
+// the error matches [errors.ErrUnsupported].
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	ref = inMain(ref)
 	a, err := able[driver.Rewriter](st.drv)
@@ -51,8 +51,8 @@ func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) erro
 	return st.moved(ctx, cmp.Or(op, "set state"), ref, err)
 }
 
-// bringBack restores a session. One from the trash gets a line, so that a deletion that was
-// decided before finds it changed.
+// bringBack restores a session. One from the trash gets a line, so that an earlier
+// decision to delete it fails.
 func (st *Store) bringBack(ctx context.Context, a driver.Rewriter, ref Ref) error {
 	row, rowErr := st.drv.Get(ctx, ref)
 	err := a.Restore(ctx, ref)
@@ -63,10 +63,9 @@ func (st *Store) bringBack(ctx context.Context, a driver.Rewriter, ref Ref) erro
 	return err
 }
 
-// putAway archives a session, in the trash or not. The metadata of a live session have no
-// effect, so the archive decides: a kill leaves the session live, or archived as it is to
-// be. A restore that was killed leaves the time in the metadata, and the next archive takes
-// it out.
+// putAway archives or trashes a session. The time in the metadata has no effect on a live
+// session, so a kill leaves the session live, or archived in the requested form. A killed
+// restore leaves the time in the metadata, and the next archive removes it.
 func (st *Store) putAway(ctx context.Context, a driver.Rewriter, ref Ref, to State, at int64) error {
 	for range putAwayTries {
 		row, err := st.drv.Get(ctx, ref)
@@ -97,11 +96,11 @@ func (st *Store) putAway(ctx context.Context, a driver.Rewriter, ref Ref, to Sta
 	return ErrConflict // another process puts it away in another form
 }
 
-// putAwayTries is how often a session is archived whose row is not as it should be.
+// putAwayTries is how often putAway tries to bring a session into its form.
 const putAwayTries = 3
 
-// markTrashed appends when a session was put into the trash, or that it was not, and
-// returns the end of the session if at is one.
+// markTrashed appends the time when a session was trashed, or 0 for another state,
+// and returns the new end unless at is negative.
 func (st *Store) markTrashed(ctx context.Context, ref Ref, to State, at int64) (int64, error) {
 	s, now, m := &Session{store: st, ref: ref}, st.opts.Now(), transcript.Meta{Trashed: new(int64)}
 	if to == Trashed {
@@ -114,9 +113,9 @@ func (st *Store) markTrashed(ctx context.Context, ref Ref, to State, at int64) (
 	return s.AppendLines(ctx, at, transcript.Entry{ID: newID(), Time: now, Body: m})
 }
 
-// Delete removes sessions, their transcripts included. Of a key whose current
-// session is deleted, the newest one that remains becomes current. When the
-// error is nil, no stored word of the sessions remains.
+// Delete removes sessions, their transcripts included. If the current session
+// of a key is deleted, its newest remaining one becomes current. When the error
+// is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	refs = slices.Clone(refs)
 	for i, ref := range refs {
@@ -146,11 +145,11 @@ func sorted(refs []Ref) []Ref {
 }
 
 // DeleteAt deletes a session like [Store.Delete], archived or not, if its log still
-// ends at the [Info.End] that the caller has seen. Otherwise, and if a turn is running
-// on the session, the error matches [ErrConflict], and for a turn also [ErrBusy], and
-// nothing was deleted: a message that was stored in between is never lost. A session
-// that does not exist gives an error that matches [fs.ErrNotExist]; the filters have
-// removed leftovers of an interrupted delete.
+// ends at the [Info.End] that the caller has seen. Otherwise, or if a turn is running
+// on the session, nothing was deleted and the error matches [ErrConflict], for a turn
+// also [ErrBusy]: a message that was stored in between is never lost. A missing
+// session gives an error that matches [fs.ErrNotExist]; the filters then remove
+// leftovers of an interrupted delete.
 func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	ref = inMain(ref)
 	err := st.check(ctx, ref)

@@ -10,21 +10,22 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Rewrite replaces the lines of the session by the entries that change writes. Change gets
-// the records of the transcript, which it may range over several times, and calls no
-// method of the store. An entry that it writes as it has got it keeps its line; others get
-// a line of their own, with a checksum unless [Options].NoChecksum is set. The first one
-// is the header, and Rewrite raises its Rev. If change writes nothing, the lines stay as
-// they are. An error of change is returned, and nothing has changed.
+// Rewrite replaces the lines of the session by the entries that change writes. Change
+// gets the records of the transcript, which it may range over several times, and must
+// call no method of the store. An entry that it writes unchanged keeps its line; others
+// get a new line, with a checksum unless [Options].NoChecksum is set. The first one is
+// the header, and Rewrite raises its Rev. If change writes nothing or fails, the lines
+// stay as they are. An error of change is returned.
 //
 // When the error is nil, the new lines are on stable storage, and the store holds no word
 // of the old lines that the new lines lack. The filters have removed the data that lines
-// no longer need, see [Filter].Sweep. If that or a process fails half way, Rewrite can be
-// called again, with a change that writes nothing. Until Rewrite returns, no process can append.
-// All other users of the session get [ErrReplaced] once.
+// no longer need, see [Filter].Sweep. If that fails or a process dies half way, call
+// Rewrite again, with a change that writes nothing. Until Rewrite returns, no process can
+// append. All other users of the session get [ErrReplaced] once.
 //
-// An archived session gives [ErrArchived]. The owner in the header stays as it is. Other
-// drivers than a [driver.Rewriter] give an error that matches [errors.ErrUnsupported].
+// An archived session gives [ErrArchived]. The owner in the header stays as it is. A
+// driver that is not a [driver.Rewriter] gives an error that matches
+// [errors.ErrUnsupported].
 func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error) error {
 	const op = "rewrite"
 	kept, opened := false, error(nil)
@@ -64,7 +65,7 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 		return err
 	}
 	return rewriter.Rewrite(ctx, s.ref, func(recs iter.Seq2[transcript.Record, error], write func([]byte) error) error {
-		var got []byte // the line that change has got last
+		var got []byte // the last line that change got
 		wrote := false
 		records := func(yield func(transcript.Record, error) bool) {
 			for rec, err := range recs {
@@ -98,8 +99,8 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 	})
 }
 
-// sweepErased has the filters remove what the lines of the session do not need any more,
-// while no other call can append to it.
+// sweepErased has the filters remove data that no line of the session still needs, while
+// no other call can append to it.
 func (s *Session) sweepErased(ctx context.Context) error {
 	all := filters(s.store.opts.Filters)
 	if !all.sweeps() {

@@ -25,8 +25,8 @@ type ScanOptions struct {
 	// accepts one of them. It must not retain or modify them. A scan with Keep that
 	// refuses most lines costs little more than reading, if it is Backward.
 	Keep func(lines []byte) bool
-	// ID leaves out all records except of entries with this ID. Few others are
-	// decoded if the scan is Backward.
+	// ID leaves out all records except entries with this ID. A Backward scan
+	// decodes few others.
 	ID string
 }
 
@@ -37,8 +37,8 @@ func (s *Session) Scan(ctx context.Context, opts ScanOptions) iter.Seq2[transcri
 	return s.store.Scan(ctx, s.ref, opts)
 }
 
-// Scan is [Session.Scan] by the name of the session, for programs that read many: [Store.Get]
-// for each of them may cost more.
+// Scan is [Session.Scan] for a session by name. To programs that read many, [Store.Get]
+// for each may cost more.
 func (st *Store) Scan(ctx context.Context, ref Ref, opts ScanOptions) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		for rec, err := range st.records(ctx, ref, opts) {
@@ -49,7 +49,7 @@ func (st *Store) Scan(ctx context.Context, ref Ref, opts ScanOptions) iter.Seq2[
 	}
 }
 
-// records is Scan of a session without its name in errors.
+// records is Scan without the session in its errors.
 func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		o := o
@@ -69,7 +69,7 @@ func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[
 			return
 		}
 		for rec, err := range o.scan(ctx, st.drv, ref) {
-			if err == nil && !own() { // backward; a search without a hit can ignore it
+			if err == nil && !own() { // backward: a search without a hit never asks
 				return
 			}
 			if err == nil {
@@ -88,7 +88,7 @@ func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[
 	}
 }
 
-// scan yields the records that the driver has for the options, and perhaps others.
+// scan yields the records that the options select, and perhaps others.
 func (o *ScanOptions) scan(ctx context.Context, drv driver.Driver, ref Ref) iter.Seq2[transcript.Record, error] {
 	switch {
 	case !o.Backward:

@@ -16,12 +16,12 @@ const maxOwner = 512
 // looks nonexistent: both give the same error, which matches [fs.ErrNotExist]. New
 // sessions have the owner of the scope, and keep it: another owner in options or an
 // imported header is an error. To give a conversation away, fork it in the Store itself.
-// IDs are unique within an agent: one that another owner uses gives an error that
-// matches [fs.ErrExist]. The store makes none that is in use.
+// IDs are unique within an agent: an ID that another owner uses gives an error that
+// matches [fs.ErrExist]. The store makes only unused IDs.
 //
 // The owner is 1 to 512 bytes of UTF-8; any other gives an error that matches
 // [fs.ErrInvalid]. A scope costs nothing and is safe for several goroutines; closing it
-// does nothing. A session whose deletion fails half way is in no scope: [Store.Delete]
+// does nothing. A session whose deletion failed half way is in no scope: [Store.Delete]
 // of the Store itself reports whether it was finished.
 func (st *Store) Scope(owner string) (*Store, error) {
 	switch {

@@ -29,8 +29,8 @@ func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 // Entries yields the stored entries after the entry with the ID after, in the order of
 // their lines, and ends where the transcript ends. An empty after yields all of them: the
 // rewound and the compacted ones, the header, and entries of cut appends. After an entry
-// it leaves the latter out, like [Session.Follow], and the cost does not depend on the
-// lines before the entry if that is near the end. An ID that is not there gives an error
+// it leaves out cut appends, like [Session.Follow]. If the entry is near the end, the
+// cost does not depend on the lines before it. An ID that is not there gives an error
 // that matches [ErrNoEntry].
 //
 // The sequence may be ranged over several times and keeps no more lines in memory than
@@ -64,7 +64,7 @@ type Health struct {
 	Repairs rebuild.Report      `json:"repairs"`
 	Damage  []transcript.Damage `json:"damage"`
 	// Refused has an entry for each model and endpoint whose requests lack
-	// something: its Without, Left and Unread.
+	// parts: Without, Left and Unread.
 	Refused []transcript.Calibration `json:"refused,omitempty"`
 }
 
@@ -113,9 +113,9 @@ func (s *Session) Calibration(ctx context.Context, model, endpoint string) (c tr
 	return c, err
 }
 
-// Rewind takes the history back to its state right after the append that has an entry.
-// Rewound entries stay in the transcript; rewinding to one of them undoes the rewind. The
-// session's own ID is the beginning.
+// Rewind takes the history back to its state right after the append of an entry. Rewound
+// entries stay in the transcript; rewinding to one of them undoes the rewind. The
+// session's own ID means the beginning.
 func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	_, err := s.Append(ctx, transcript.Rewind{To: entryID})
 	return err
@@ -155,7 +155,7 @@ func (s *Session) Flush(ctx context.Context) error {
 	return s.store.done(ctx, "flush", s.ref, err)
 }
 
-// LockTurn takes the turn lock of the session: in all processes one holder at a time.
+// LockTurn takes the turn lock of the session: one holder at a time in all processes.
 // It keeps out other holders, not appends. If wait is false and the lock is held, the
 // error matches [ErrBusy]; if wait is true LockTurn waits until ctx is done, and the
 // error then matches both. Unlock releases the lock and brings the index up to date;

@@ -31,8 +31,8 @@ type Options struct {
 	//
 	// Processes that share a store should have one policy. No record shows which lines
 	// of a [SyncNever] process are still unsynced. Another process may sync them, for a
-	// [Session.Flush] or an append of its own. If it is killed while the disk fails, the
-	// next process may report the lines as durable though they are not.
+	// [Session.Flush] or an append of its own. If that one is killed while the disk
+	// fails, a third may report the lines as durable though they are not.
 	Sync SyncPolicy
 	// NoChecksum writes lines without a checksum. Lines without one are read
 	// like all others, but a changed letter in one of them goes unnoticed.
@@ -68,9 +68,9 @@ type Options struct {
 	// It runs in the goroutine of that call, of another one or of a background
 	// sync, and no lock is held. Nil is silent.
 	Observe func(ctx context.Context, e Event)
-	// Audit receives an [Action] for each whole session that is removed, put away, handed
-	// out or brought in, and for each that is given to an owner, done or failed. It runs
-	// like Observe. Nil is silent.
+	// Audit receives an [Action], done or failed, when whole sessions are removed,
+	// archived, trashed, restored, exported, imported or given to an owner. It runs like
+	// Observe. Nil is silent.
 	Audit func(ctx context.Context, a Action)
 	// Logger receives warnings for a person; nil is silent.
 	Logger *slog.Logger
@@ -100,8 +100,7 @@ func SyncInterval(d time.Duration) SyncPolicy { return filelog.SyncInterval(d) }
 // processes may have one store open, each with a Store of its own.
 //
 // A Store keeps a bounded number of unused sessions open. Close waits for the
-// goroutines that the Store starts, those that sync under [SyncInterval] for
-// example.
+// goroutines that the Store starts, for example to sync under [SyncInterval].
 type Store struct {
 	*shared
 	owner string // of a scope, or empty
@@ -119,8 +118,8 @@ type shared struct {
 
 // Session is a handle on one conversation. It is safe for several goroutines,
 // is cheap and needs no Close. Handles stay good until the session is deleted
-// or the store is closed. Methods that read first read the entries that any
-// process has added since.
+// or the store is closed. Every method that reads begins with the entries that
+// any process added since.
 type Session struct {
 	store *Store
 	ref   Ref
@@ -129,7 +128,7 @@ type Session struct {
 // Ref returns the name of the session.
 func (s *Session) Ref() Ref { return s.ref }
 
-// Store returns the store that the session was got from.
+// Store returns the store that the session came from.
 func (s *Session) Store() *Store { return s.store }
 
 // OpenDriver returns the store that keeps its sessions with drv. Close closes drv.
@@ -153,8 +152,9 @@ func (st *Store) start(drv driver.Driver) {
 // maskedNote is a session that exists if the store masks texts.
 var maskedNote = Ref{Agent: "_settings", ID: "masked"}
 
-// keepMasking adds the ready hook to the filters if the store masks and the options do not.
-// If that is unknown it masks: a mask can be explained, a stored password not recalled.
+// keepMasking adds the ready hook to the filters if the store masks and the options do
+// not. If that is unknown it masks: a mask can be explained, a stored password cannot
+// be recalled.
 func (st *Store) keepMasking() {
 	if filters(st.opts.Filters).mask() {
 		return
@@ -165,7 +165,7 @@ func (st *Store) keepMasking() {
 	}
 }
 
-// newStore returns a store that lacks its driver.
+// newStore returns a store without its driver.
 func newStore(opts *Options) *Store {
 	st := &Store{shared: &shared{}}
 	o := &st.opts
@@ -200,8 +200,8 @@ func (st *Store) Close() error {
 // next call reports it. A reference without an Agent means "main", here and in all
 // methods of the Store.
 //
-// A session in the trash gives an error that matches [fs.ErrNotExist], like a missing one.
-// It also gives the session, for programs that have to read it all the same.
+// A session in the trash gives an error that matches [fs.ErrNotExist], like a missing
+// one. Get also returns it, for programs that must read it all the same.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	ref = inMain(ref)
 	row, err := st.get(ctx, ref)
@@ -240,8 +240,8 @@ func (st *Store) handle(row driver.Row) *Session {
 	return &Session{store: st, ref: row.Ref()}
 }
 
-// wrap adds the session of an error, and the file if it is missing. With a zero ref
-// the error is about several sessions, and its parts name them.
+// wrap adds the session to an error, and the file if that is missing. With a zero
+// ref the error is about several sessions, and its parts name them.
 func (st *Store) wrap(op string, ref Ref, err error) error {
 	if err == nil {
 		return nil
@@ -280,8 +280,8 @@ func (st *Store) Audit(ctx context.Context, a Action) {
 	st.opts.Audit(ctx, a)
 }
 
-// Beyond describes where the driver of the store cannot reach words that were deleted or
-// erased: a driver has a method of the same form for that.
+// Beyond describes the places where deleted or erased words are out of the driver's
+// reach. A driver may implement the same method.
 func (st *Store) Beyond() []string {
 	if d, ok := st.drv.(interface{ Beyond() []string }); ok {
 		return d.Beyond()
@@ -289,7 +289,7 @@ func (st *Store) Beyond() []string {
 	return nil
 }
 
-// able returns a driver as one with an ability.
+// able returns a driver as a T, if it is one.
 func able[T any](drv driver.Driver) (T, error) {
 	a, ok := drv.(T)
 	if !ok {

@@ -8,15 +8,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Update appends the items that f returns, if the session is still as f has seen it.
-// If another process has appended since, Update locks the log and calls f again, with a
-// new View, so that it succeeds however busy others are.
-// Update returns the IDs of the entries. If f returns no items nothing is appended.
+// Update appends the items that f returns, if the session is still as f has seen it. If
+// another process has appended since, Update locks the log and calls f again, with a
+// new View, so it succeeds however busy others are. Update returns the IDs of the
+// entries. If f returns no items nothing is appended.
 //
 // f runs as in [Session.View]. As it may run several times, it should only decide. An
-// error of f is returned and nothing is written; so is every error of the append but
-// [ErrConflict]. If something is erased from the session between the first View and
-// the append, the error matches [ErrReplaced].
+// error of f is returned and nothing is written. Errors of the append are returned
+// except [ErrConflict]. If something is erased from the session between the first
+// View and the append, the error matches [ErrReplaced].
 //
 // A compaction among the items is completed: Update puts the system prompt and the tools
 // before it, and fills in its token and turn counts and the state that it holds. If f puts a

@@ -112,8 +112,8 @@ func (v *View) readTo(entryID string) error {
 	return v.readAll()
 }
 
-// replacedTries is how often in a row a read is tried again because the
-// transcript was replaced. More often than that it has lost its place.
+// replacedTries is how often in a row a read is tried because the transcript
+// was replaced. After that it has lost its place.
 const replacedTries = 4
 
 // turnEnded puts the row of the session.

@@ -8,8 +8,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A follower whose driver cannot watch looks again after a while, the longer the
-// less happens.
+// If its driver cannot watch, a follower polls, less often the less happens.
 const (
 	pollSoon = 10 * time.Millisecond
 	pollLate = 500 * time.Millisecond
@@ -17,14 +16,14 @@ const (
 
 // A bell wakes a loop that waits for changes.
 type bell struct {
-	rang  chan struct{} // of one place
+	rang  chan struct{} // capacity 1
 	stop  func()
 	polls atomic.Bool // nothing rings: look again after pause
 	pause time.Duration
 }
 
-// watch returns a bell that rings after sessions have changed, all of them if
-// ref is zero. Changed is called before and must not wait; it is not called if
+// watch returns a bell that rings after the session has changed, or any if ref
+// is zero. Before, changed is called, which must not wait; it is not called if
 // the bell polls.
 func (st *Store) watch(ref Ref, changed func(Ref)) *bell {
 	b := &bell{rang: make(chan struct{}, 1), stop: func() {}, pause: pollSoon}

@@ -19,7 +19,7 @@ func (s *Session) submit(op string, t *live.State, j *live.Job) error {
 		return s.store.wrap(op, s.ref, done.Err)
 	}
 	events := newsOf(t.TakeNews())
-	err := s.store.wrap(op, s.ref, done.Err) // it may have the session read again
+	err := s.store.wrap(op, s.ref, done.Err) // may cause the session to be reread
 	if err != nil || done.Hit || len(j.Entries) > 0 {
 		e := Event{Kind: EventAppend, Took: done.Took, Bytes: done.Bytes, Err: err}
 		if err == nil && !done.Hit {
@@ -52,7 +52,7 @@ func (s *Session) build(ctx context.Context, at time.Time, newID func() string, 
 	return s.prepared(ctx, entries)
 }
 
-// prepared returns entries as the filters let them be written.
+// prepared returns entries as the filters return them.
 func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	st := s.store
 	if st.owner == "" && len(st.opts.Filters) == 0 {
