@@ -1,6 +1,7 @@
 // Package live holds the sessions that a process has in memory: a [State] for each, which
-// all handles of the session share, and a queue of its appends. Concurrent appends join in
-// queue.go; write.go writes them together. It is unaware of stores, filters and observers.
+// all handles of the session share, and a queue of its appends. Concurrent appends join
+// in queue.go; write.go writes them together. The package is unaware of stores, filters
+// and observers.
 package live
 
 import (

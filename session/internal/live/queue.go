@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Job is one append on its way, and its place in a queue. The caller sets the exported
+// A Job is one append on its way, and its place in a queue. The caller sets all exported
 // fields but Done.
 type Job struct {
 	Ctx   context.Context //nolint:containedctx // of the call, which waits for the job
@@ -18,9 +18,10 @@ type Job struct {
 	At    time.Time       // of the entries
 	Idem  string          // idempotency key, or empty
 
-	// Entries are the lines to write. Decide, if not nil, validates or makes them over the
-	// session as it stands, with its lock held; an error is the result of the job. Build, if
-	// not nil, is called after it without a lock. Both may be called several times.
+	// Entries are the lines to write. Decide, if not nil, validates or makes them from
+	// the session as it stands, holding its lock; its error is the result of the job.
+	// Build, if not nil, is called next, without a lock. Both may be called several
+	// times.
 	Entries []transcript.Entry
 	Decide  func(ctx context.Context) error
 	Build   func() error
@@ -35,11 +36,11 @@ type Job struct {
 	Done Result
 
 	alone bool      // no other job is written with it: set by Alone
-	leads chan bool // ends the wait of the job: it must be written, or was written with another one; made by join
+	leads chan bool // ends the wait: true if the job must be written, false if another one wrote it; made by join
 	self  [1]*Job   // room for the group of a job that is written alone
 }
 
-// AnyRev is the rev of an operation that begins with its first Decide.
+// AnyRev accepts the rev that the first Decide finds.
 const AnyRev = -1
 
 // A Result is the outcome of a job.
@@ -51,8 +52,8 @@ type Result struct {
 	Took  time.Duration
 }
 
-// The most that is written together, and the size of a job over which it is written alone,
-// so that the others do not wait for a long write.
+// The most jobs that are written together, and the most bytes of each: a larger job is
+// written alone, so that others do not wait for it.
 const (
 	maxJobs     = 128
 	maxJobBytes = 64 << 10
@@ -122,7 +123,7 @@ func (q *queue) remove(j *Job) bool {
 	return i >= 0
 }
 
-// take appends the first waiting jobs that join a group to it.
+// take moves the first waiting jobs that can join a group to it.
 func (q *queue) take(group []*Job) []*Job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,7 +136,8 @@ func (q *queue) take(group []*Job) []*Job {
 	return group
 }
 
-// leave ends the lead of a job and the wait of those that it took. The next one leads.
+// leave ends the lead of a job and the wait of the jobs that it took. The next one
+// leads.
 func (q *queue) leave(taken []*Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

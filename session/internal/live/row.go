@@ -8,9 +8,9 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Rows are put into the index when something is promised (meta), when a turn
-// ends, when a session leaves the table, when the store is closed or listed, and
-// by an append that comes rowAge after the last row. So the order of lists is exact to
+// Rows are put into the index after metadata, as SetMeta promises, when a turn ends,
+// when a session leaves the table, when the store is closed or listed, and by an
+// append that comes rowAge after the last row. So the order of lists is exact to
 // rowAge.
 const (
 	rowAge = 5 * time.Second
@@ -31,7 +31,7 @@ func (s *State) PutRow(ctx context.Context, fill bool) (locked bool) {
 		defer cancel()
 		switch err = s.o.Driver.Put(wait, row); {
 		case errors.Is(err, driver.ErrArchived):
-			err = nil // with a row of its own
+			err = nil // it keeps its own row
 		case err != nil:
 			s.rowDue.Store(true)
 			locked = errors.Is(err, driver.ErrBusy)

@@ -67,7 +67,7 @@ func (s *State) PlaceOf(key string) (at driver.Cursor, held *transcript.Entry) {
 	return s.Reader.PlaceOf(key)
 }
 
-// Forget has the session read again.
+// Forget makes the next call read the session again.
 func (s *State) Forget() { s.stale.Store(true) }
 
 // Compact waits until no other compaction of this process runs on the session, and keeps
@@ -158,8 +158,8 @@ func (s *State) catchUp(ctx context.Context) error {
 func (s *State) readOn(ctx context.Context, whole bool) (err error) {
 	first := s.Fold == nil
 	defer func() {
-		// Half of a beginning cannot be continued, and unknown entries must not
-		// be skipped.
+		// A failed beginning cannot be continued, nor may unknown entries be
+		// skipped.
 		if err != nil && (first || errors.Is(err, rebuild.ErrNewerFormat)) {
 			s.reset()
 		}

@@ -115,8 +115,8 @@ func (t *Table) Forget(ref driver.Ref) {
 }
 
 // Alone calls do, which may replace or remove the lines of sessions, while no append of
-// this process to one of them is under way: each is decided over the lines before or over
-// those after it. Refs are sorted.
+// this process to one of them is under way: each is decided over the lines before do or
+// after it. Refs are sorted.
 func (t *Table) Alone(ctx context.Context, refs []driver.Ref, do func() error) error {
 	if len(refs) == 0 {
 		return do()

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Submit writes a job in its turn and sets Done. It reports whether the job was tried: not
-// if its context ended while it waited.
+// Submit writes a job in its turn and sets Done. It reports false if the job was not
+// tried: its context ended while it waited.
 func (s *State) Submit(j *Job) bool {
 	leads, err := s.queue.join(j)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *State) Submit(j *Job) bool {
 	return true
 }
 
-// lead writes a job and those that wait and can be written with it.
+// lead writes a job, with the waiting jobs that can be written with it.
 func (s *State) lead(j *Job) {
 	group := s.queue.take(append(j.self[:0], j))
 	defer s.queue.leave(group[1:])
@@ -120,7 +120,7 @@ func (s *State) prepare(ctx context.Context, group []*Job, held bool) (at driver
 }
 
 // decide is prepare without the building of entries. If held is set, the driver holds the
-// log. Only a job that decides, and a conflict, make it read.
+// log. It reads if a job decides, if held is set, or if the state is stale or new.
 func (s *State) decide(ctx context.Context, group []*Job, held bool) (driver.Cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *State) finish(group []*Job, res driver.Result, err error, took time.Dur
 	}
 }
 
-// linePool has lists of lines, which no driver retains.
+// linePool holds lists of lines; no driver retains them.
 var linePool = sync.Pool{New: func() any { return new([]driver.Line) }}
 
 // linesOf appends the lines that jobs are to write to a list.
