@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Keeps reports whether the fold would keep exactly the kept part of a cut of the present
-// history.
+// Keeps reports whether the fold would keep exactly the part of the history that a cut
+// keeps.
 func (r *Reader) Keeps(c compact.Cut) bool {
 	after, _ := r.Fold.Preview(transcript.Compaction{Summary: "-", FirstKept: c.FirstKept, CoversTo: c.CoversTo, Read: c.Read})
 	now := r.Fold.History().Messages
@@ -37,7 +37,7 @@ func (r *Reader) Size() (stored, trigger int) {
 }
 
 // FirstWaiting returns the index of the first message with a call that waits for a
-// person or was approved, and the number of messages without one.
+// person or was approved, or else the number of messages.
 func FirstWaiting(fold *rebuild.Fold) int {
 	waiting := map[string]bool{}
 	for _, c := range fold.Pending().Calls {
@@ -77,8 +77,8 @@ func (r *Reader) Complete(items []transcript.Item) ([]transcript.Item, *transcri
 }
 
 // measure sets the numbers of a compaction that is to be appended now. It reports whether
-// the compaction keeps the end of the history as it is, and has read the rest: a result that
-// came in late for a call that it replaces is neither.
+// the compaction keeps the end of the history as it is, and has read the rest: a late
+// result of a call that it replaces is neither kept nor read.
 func (r *Reader) measure(c *transcript.Compaction) bool {
 	after, turns := r.Fold.Preview(*c)
 	now, kept := r.Fold.History().Messages, places(after.Messages)
@@ -93,7 +93,7 @@ func (r *Reader) measure(c *transcript.Compaction) bool {
 			batches[o.Entry] = o.Batch
 		}
 	}
-	unread := func(p place) bool { // a cut may part the messages of one append
+	unread := func(p place) bool { // a cut may split an append
 		n := batches[p.entry]
 		return n > batches[c.CoversTo] && n != batches[c.FirstKept] && !slices.Contains(c.Read, p.entry)
 	}
@@ -121,8 +121,8 @@ type place struct {
 	block int
 }
 
-// places lists the blocks of messages that entries hold, without the system
-// prompts, of which a compaction puts the last one at the top.
+// places lists the blocks of messages that entries hold. System prompts are
+// left out: a compaction puts the last one at the top.
 func places(msgs []transcript.Message) (all []place) {
 	for _, m := range msgs {
 		for _, o := range m.Origins {

@@ -89,10 +89,10 @@ func (r *Reader) openAnswer() string {
 	return ""
 }
 
-// inherited returns the state that a fork with copied lines takes over: calibrations, pins,
-// values and the idempotency keys of other lines, but no queued texts, drafts and commits.
-// The fork lacks earlier rewinds, so pins of entries that they took back are left out, and
-// pins of hidden entries.
+// inherited returns the state that a fork with copied lines takes over: calibrations,
+// pins, values and the idempotency keys of other lines, but no queued texts, drafts and
+// commits. The fork lacks earlier rewinds, so it gets no pins of entries that they took
+// back, and none of hidden ones.
 func (r *Reader) inherited(scan Scan, lines []transcript.Entry) (all []transcript.Entry, err error) {
 	s := r.Fold.Standing()
 	if s.Pins, err = r.livePins(scan); err != nil {
@@ -110,9 +110,8 @@ func (r *Reader) inherited(scan Scan, lines []transcript.Entry) (all []transcrip
 	return append(all, rebuild.Standing{Values: s.Values, Pins: s.Pins}.Entries()...), nil
 }
 
-// copies returns the entries of the batches that are in force: those that the history
-// is made of, and an application's own lines among them. A compaction is copied without
-// its state.
+// copies returns the entries of the batches in force: the lines of the history, and an
+// application's own lines among them. A compaction is copied without its state.
 func (r *Reader) copies(scan Scan) (lines []transcript.Entry, err error) {
 	live := setOf(r.Fold.InForce())
 	compacted := r.Fold.History().Compaction != nil

@@ -13,11 +13,11 @@ import (
 const keptKeys = 64
 
 // keys are the idempotency keys of the whole batches that a Reader has seen. It keeps a
-// hash and a place of each: 16 bytes, for sessions in which every append has one.
+// hash and a place of each, in 16 bytes, since every append may have a key.
 type keys struct {
 	places map[uint64]driver.Cursor // at or before the first line: added by put
 	held   []transcript.Entry       // by the last compaction, or by the header: replaced by restore
-	last   []transcript.Entry       // of the keys since, as a compaction holds them: keptKeys or more, if there are as many; emptied by restore
+	last   []transcript.Entry       // the keys since, as a compaction holds them: all, or at least the last keptKeys; emptied by restore
 }
 
 var keySeed = maphash.MakeSeed()
@@ -53,8 +53,8 @@ func (k *keys) add(first transcript.Entry, at driver.Cursor) {
 	k.last = append(k.last, transcript.Entry{ID: first.ID, Idem: first.Idem, IdemHash: first.IdemHash, Body: transcript.Custom{Name: "idem"}})
 }
 
-// restore takes the keys that a compaction or a header holds, if it holds some: they are
-// the last ones. Held is not changed but replaced.
+// restore takes the keys that a compaction or a header holds, if any: they are the last
+// ones. It replaces held and does not modify it.
 func (k *keys) restore(e transcript.Entry) {
 	held := slices.DeleteFunc(slices.Clone(e.Standing()), func(e transcript.Entry) bool { return e.Idem == "" })
 	if len(held) > 0 {

@@ -15,8 +15,8 @@ import (
 // left alone for a while.
 const breaksAt = 3
 
-// Learned holds the data of the entries that decides about compactions. All of
-// it is in the transcript, so that a restart changes nothing.
+// Learned holds the data that decides about compactions. All of it is in
+// entries of the transcript, so a restart changes nothing.
 type Learned struct {
 	rebuild.Standing
 	// The model in use: the called one, or else the one that the last answer names.
@@ -96,8 +96,8 @@ func (l Learned) Due(t compact.Trigger, size int) bool {
 // estimated converts tokens of the model to tokens of the estimate, roughly.
 func (l Learned) estimated(n int) int { return int(float64(n) / l.factor) }
 
-// Fifth is a fifth of the smallest known window, of the trigger, the model or the
-// caller, or else of its threshold.
+// Fifth is a fifth of the smallest known window of the trigger, model or caller,
+// or else of the trigger's threshold.
 func (l Learned) Fifth(t compact.Trigger, asked int) int {
 	t = l.Trigger(t)
 	return cmp.Or(Smallest(t.Window, l.estimated(l.window), l.estimated(asked)), t.Threshold) / 5
@@ -109,20 +109,19 @@ func (l Learned) TooSoon(size, least int) bool {
 	return l.Compacted > 0 && size-l.Compacted < least
 }
 
-// Cooling reports whether the summarizer is to be left alone.
+// Cooling reports whether the summarizer must rest.
 func (l Learned) Cooling(size, least int) bool {
 	return l.Failures >= breaksAt && max(size-l.failedAt, l.failedAt-size) < max(least, 1)
 }
 
-// Broken reports whether a guard is not to wait for the summarizer.
+// Broken reports whether a guard must not wait for the summarizer.
 func (l Learned) Broken() bool {
 	const again = 8
 	return l.Failures >= breaksAt && l.Failures%again != 0
 }
 
 // carried returns the calibrations that stay in force after a compaction. Failures do if
-// the compaction holds how many there were, and refused parts if keeps holds for
-// their entries.
+// the compaction holds their number, and refused parts if keeps accepts their entries.
 func (l Learned) carried(done transcript.Compaction, keeps func(entry string) bool) (all []transcript.Entry) {
 	failures := 0
 	for _, e := range done.Standing {
@@ -150,8 +149,8 @@ func (l Learned) carried(done transcript.Compaction, keeps func(entry string) bo
 	return all
 }
 
-// Smallest is the smallest of some windows, of which those that are not positive are not
-// known; 0 if none is.
+// Smallest is the smallest known window, or 0 if all are unknown. A window that is not
+// positive is unknown.
 func Smallest(windows ...int) (least int) {
 	for _, w := range windows {
 		if w > 0 && (least == 0 || w < least) {

@@ -21,7 +21,7 @@ type Place struct {
 	At    int64         // its own offset
 }
 
-// Locate finds an entry, of several with the ID the last one. It reads backwards
+// Locate finds an entry, the last one if several have the ID. It reads backwards
 // from the end. An ID that is not there gives an error that matches
 // [ErrNoEntry].
 func Locate(scan Scan, id string) (p Place, err error) {

@@ -21,8 +21,8 @@ func EntriesOf(pins []transcript.Carried) (entryIDs []string) {
 	return entryIDs
 }
 
-// InForce returns the pins except of entries that a rewind has taken back or a hide
-// leaves out.
+// InForce leaves out the pins of entries that were taken back by a rewind or are
+// hidden.
 func InForce(pins []transcript.Carried, where map[string]rebuild.Where) []transcript.Carried {
 	return slices.DeleteFunc(pins, func(p transcript.Carried) bool { w := where[p.Entry]; return w.Rewound || w.Hidden })
 }
@@ -46,7 +46,8 @@ type Outline struct {
 	last transcript.Record // of the fold: set by add
 }
 
-// linesBackward yields the lines of a text at a place, each with its own.
+// linesBackward yields the lines of a text at a place, the last first, each
+// with its place.
 func linesBackward(at driver.Cursor, text []byte) iter.Seq2[int64, []byte] {
 	return func(yield func(int64, []byte) bool) {
 		starts := []int{0} // a search from the end is many times slower

@@ -64,7 +64,7 @@ var ErrRewound = errors.New("the history refers to older lines: read the session
 
 // Begin reads the lines that the history needs, or all of them if whole is set. Known is
 // the row in the index; its Size is 0 if it holds only the ID and the key. Every line is
-// read at most twice. Half of a beginning cannot be continued.
+// read at most twice. After an error the Reader is unusable.
 func (r *Reader) Begin(scan Scan, known driver.Row, whole bool) error {
 	err := r.begin(scan, known, whole)
 	if err == nil && r.counted > r.Next { // the row is about lines that the transcript lacks
@@ -124,8 +124,8 @@ func firstEntry(scan Scan) (transcript.Entry, error) {
 	return transcript.Entry{}, nil
 }
 
-// ReadOn reads from Next to the end: the last batch is then all that will be there of it.
-// The error may be [ErrRewound].
+// ReadOn reads from Next to the end, where the last batch counts as ended. The error may
+// be [ErrRewound].
 func (r *Reader) ReadOn(scan Scan) error {
 	for rec, err := range scan(r.Next, driver.Forward) {
 		if err == nil && r.refersBack(rec.Entry) {
@@ -328,8 +328,8 @@ func (r *Reader) PlaceOf(key string) (at driver.Cursor, held *transcript.Entry) 
 	return at, held
 }
 
-// Row makes the row of a session from its transcript. Known holds for the lines before
-// known.Size: of those only the ones that the history needs are read.
+// Row makes the row of a session from its transcript. Known covers the lines before
+// known.Size: Row reads only those of them that the history needs.
 func Row(known driver.Row, scan Scan, opts *Options) (driver.Row, error) {
 	r, err := readOf(known, scan, opts)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A summary is the row of a session as its lines make it, one by one.
+// A summary makes the row of a session from its lines, one by one.
 type summary struct {
 	row        driver.Row // without Size, Turns and TokenEstimate: see [Reader.Row]
 	version    int        // of the format: set from the header, 0 before
@@ -34,7 +34,7 @@ func (s *summary) note(e transcript.Entry) error {
 		ApplyMeta(&s.row, b.Meta)
 		return nil
 	case transcript.Meta:
-		if s.copiedLeft == 0 { // else it came along with a message
+		if s.copiedLeft == 0 { // else copied with a message
 			ApplyMeta(&s.row, b)
 		}
 	case transcript.Compaction:
@@ -47,7 +47,7 @@ func (s *summary) note(e transcript.Entry) error {
 		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
 			s.row.Messages++
 		}
-		if s.copiedLeft == 0 { // the base counts the others
+		if s.copiedLeft == 0 { // the base counts copies
 			spent(&s.row, b)
 		}
 		if b.Kind == transcript.TypeUser {
@@ -80,7 +80,7 @@ func spent(row *driver.Row, f transcript.MessageLine) {
 	row.Usage = sum
 }
 
-// ApplyMeta changes a row as the metadata say.
+// ApplyMeta writes the metadata into a row.
 func ApplyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Title != nil {
 		row.Title, row.TitleByHand, row.TitledAt = *m.Title, m.TitleBy != transcript.ByModel, row.Messages
