@@ -1,5 +1,5 @@
-// Package driver is the storage that sessions are kept in: the interface that
-// package session uses, and nothing of what lines mean.
+// Package driver is the interface of the storage that package session keeps its
+// sessions in. It does not interpret lines.
 //
 // Two drivers come with the module: session.Open uses one that keeps a folder of
 // JSONL files, and memdriver keeps everything in memory, for tests. The author of
@@ -58,11 +58,11 @@ type Driver interface {
 	// counts. If header is nil, Load only looks.
 	Load(ctx context.Context, key KeyRef, header func(gen int64) (Row, Line)) (Row, error)
 
-	// Create makes a session and the current one of its key. Header gets a gen
-	// above all of the key. The lines in more follow the header: the session
-	// exists with all of them, or it does not exist. An ID in use gives an error
-	// that matches [io/fs.ErrExist]. The row has the cursor after its lines as its Size,
-	// or 0, whatever Size header returns.
+	// Create makes a session and the current one of its key. Header gets a gen above all
+	// of the key. The lines in more follow the header: the session exists with all of
+	// them, or it does not exist. An ID in use gives an error that matches
+	// [io/fs.ErrExist]. The row has the cursor after its lines as its Size, or 0,
+	// whatever Size header returns.
 	//
 	// If header returns a row with a BaseRev, Create checks the session of the same agent
 	// that Base names. At the moment of creation it must have that Rev, and its deletion
@@ -77,19 +77,18 @@ type Driver interface {
 
 	// Delete removes the sessions that end at the cursor at, or all if at is negative. If
 	// at is not negative, a session that ends elsewhere gives an error that matches
-	// [ErrConflict], and one with a running turn [ErrBusy]. The current session of a key is
-	// then the one with the highest gen of those that remain. When the error is nil, no
-	// stored word of the deleted sessions remains anywhere in the storage. When
-	// it is not, every session of which no error speaks is deleted; errors of
-	// several sessions are joined. A session that is named twice counts once. Other users
-	// of a session that was deleted and made anew get [ErrReplaced] once.
-	// Once a session of an agent whose name begins with '_' is deleted, no word remains
-	// of sessions and copies that processes were making when they were killed.
+	// [ErrConflict], and one with a running turn [ErrBusy]. The current session of a key
+	// is then the one with the highest gen of those that remain. When the error is nil,
+	// no stored word of the deleted sessions remains anywhere in the storage. After an
+	// error, every session that no error names is deleted; errors of several sessions are
+	// joined. A session that is named twice counts once. Other users of a session that
+	// was deleted and made anew get [ErrReplaced] once. Once a session of an agent whose
+	// name begins with '_' is deleted, no word remains of sessions and copies that
+	// processes were making when they were killed.
 	Delete(ctx context.Context, at Cursor, refs ...Ref) error
 
-	// Get returns the row of a session. If only its header is known, which is
-	// so after an index was lost and before a List, the row has ID, Owner, Key and Gen,
-	// and Size is 0.
+	// Get returns the row of a session. If only its header is known, between the loss
+	// of an index and a List, the row holds ID, Owner, Key and Gen, and Size is 0.
 	Get(ctx context.Context, ref Ref) (Row, error)
 
 	// Put replaces the row of a session. It may be lost in a crash: a row repeats
@@ -171,7 +170,7 @@ func Keeps(keep Keep, rec transcript.Record) bool {
 // Anywhere is the cursor of an append that has no condition.
 const Anywhere Cursor = -1
 
-// Result is the place of the lines of an append. Of none, both are the end.
+// Result is the place of the lines of an append. Without any, both are the end.
 type Result struct{ Start, End Cursor }
 
 // Row describes a session, so that sessions can be listed without reading
@@ -226,7 +225,7 @@ type Row struct {
 	Current bool `json:"-"`
 }
 
-// Usage is what answers of one model have cost, in tokens as the provider has
+// Usage is the cost of the answers of one model, in tokens as the provider has
 // reported them.
 type Usage struct {
 	Answers    int `json:"answers"`
@@ -241,8 +240,8 @@ func (u Usage) Plus(v Usage) Usage {
 	return Usage{u.Answers + v.Answers, u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
 }
 
-// Position is a place in a list of rows that is ordered by UpdatedAt, of equal
-// ones by ID, the latest and greatest first.
+// Position is a place in a list of rows that is ordered by UpdatedAt, then by
+// ID, the latest and greatest first.
 type Position struct {
 	UpdatedAt time.Time
 	ID        string

@@ -1,8 +1,8 @@
 package driver
 
-// Once calls do once with each session that refs name, in order, and returns its
-// error at every place of the session. It is for a Delete that takes one
-// session at a time.
+// Once calls do in order, once for each session in refs, and returns its error
+// at each index of the session. It is for a Delete that takes one session at a
+// time.
 func Once(refs []Ref, do func(Ref) error) []error {
 	errs := make([]error, len(refs))
 	done := make(map[Ref]error, len(refs))

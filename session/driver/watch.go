@@ -10,8 +10,8 @@ type Watcher interface {
 	// It must return at once and must not use the driver.
 	//
 	// A call with an error is the last one: the driver was closed, which
-	// matches [ErrClosed], or cannot watch any longer. An error of Watch means
-	// that it cannot watch at all, [errors.ErrUnsupported] for example. In both
+	// matches [ErrClosed], or cannot watch any longer. An error of Watch, such
+	// as [errors.ErrUnsupported], means that the driver cannot watch. In both
 	// cases the caller may poll.
 	//
 	// After stop has returned, changed is not called any more. A driver without

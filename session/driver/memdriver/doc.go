@@ -14,8 +14,8 @@
 //
 // # Cursors
 //
-// A cursor is the number of lines before it, so that a test fails when code
-// takes cursors for byte offsets. [transcript.Record] has them in Offset and
+// The low half of a cursor counts the lines before it, so a test fails when
+// code takes it for a byte offset. [transcript.Record] has them in Offset and
 // End, a [transcript.Damage] in Offset.
 //
 // # Faults

@@ -51,7 +51,7 @@ func New(opts *Options) driver.Driver {
 
 // Reopen returns another driver on the storage of d, which [New] or Reopen has made,
 // with the options of d. It does not matter whether d is closed: both may be used at
-// a time, as two processes use one store. Reopen panics for any other driver.
+// once, as two processes use a store. Reopen panics for any other driver.
 func Reopen(d driver.Driver) driver.Driver {
 	m := d.(*memory)
 	return &memory{opts: m.opts, storage: m.storage, closing: make(chan struct{}), bodies: map[driver.Ref]driver.Cursor{}}
@@ -209,8 +209,8 @@ func (d *memory) alone(ctx context.Context, op string, ref driver.Ref, find func
 	}
 }
 
-// Flush implements [driver.Driver]. There is no more stable storage than the
-// one there is.
+// Flush implements [driver.Driver]. The memory is the only storage that there
+// is.
 func (d *memory) Flush(ctx context.Context, ref driver.Ref, _ bool) error {
 	_, err := d.find(ctx, "Flush", ref)
 	if err != nil {
@@ -278,7 +278,7 @@ func (d *memory) create(op string, key driver.KeyRef, header func(gen int64) (dr
 	return s.copyRow(), nil
 }
 
-// add stores a new session, whose ID this driver may know of a deleted one.
+// add stores a new session. This driver may know its ID from a deleted one.
 func (d *memory) add(s *session) {
 	d.storage.add(s)
 	delete(d.bodies, s.row.Ref())

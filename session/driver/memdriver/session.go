@@ -12,7 +12,7 @@ import (
 // A session is one session of a storage, whose lock guards it.
 type session struct {
 	row     driver.Row
-	body    driver.Cursor       // names the lines in cursors; a rewrite gives another one
+	body    driver.Cursor       // the high half of its cursors; a rewrite gives another one
 	records []transcript.Record // the k-th ends at cursor body|k; only added to
 	turn    chan struct{}       // holds one element while the turn is locked
 	gone    chan struct{}       // closed when the session is deleted

@@ -19,7 +19,7 @@ var (
 
 // A storage holds the state common to a driver and its reopened copies.
 type storage struct {
-	mu       sync.Mutex // guards all below, and what sessions hold
+	mu       sync.Mutex // guards all below, and the sessions
 	sessions map[driver.Ref]*session
 	keys     map[driver.KeyRef]*key
 	watches  map[*watch]bool
@@ -99,7 +99,7 @@ func (st *storage) setGen(s *session, gen int64) {
 	k.gen = max(k.gen, gen)
 }
 
-// free returns an error if another session of a key than that of an ID has a gen.
+// free returns an error if a session of the key other than id has the gen.
 func (st *storage) free(ref driver.KeyRef, gen int64, id string) error {
 	if k := st.keys[ref]; k != nil {
 		for _, s := range k.sessions {

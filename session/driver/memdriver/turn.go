@@ -14,7 +14,7 @@ func (d *memory) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (relea
 	const op = "LockTurn"
 	looking := ctx
 	if wait {
-		looking = context.WithoutCancel(ctx) // the wait ends with ctx, and reports it as a wait
+		looking = context.WithoutCancel(ctx) // waitTurn reports the end of ctx
 	}
 	s, err := d.find(looking, op, ref)
 	if err != nil {
