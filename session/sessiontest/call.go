@@ -87,8 +87,8 @@ var storeMethods = slices.Concat(makers(keyK, "made"), makers(driver.KeyRef{Key:
 	listMethod, {"List of agents", func(m call) error { return errOf(m.d.List(m.ctx, "", driver.Position{}, 0)) }},
 })
 
-// makers are the methods that take a key, here one of the agent of a ref: two that
-// make a session, and one that looks.
+// makers are the methods that take a key, here of a ref's agent: two that make a
+// session, and one that looks.
 func makers(key driver.KeyRef, id string) []method {
 	of := func(m call) driver.KeyRef { return driver.KeyRef{Agent: m.ref.Agent, Owner: key.Owner, Key: key.Key} }
 	return []method{

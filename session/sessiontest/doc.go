@@ -17,7 +17,7 @@
 //
 // # Requirements on a driver
 //
-// Run it with the race detector. Durability is not checked: a driver may be
+// Run it under the race detector. Durability is not checked: a driver may be
 // opened with its fastest policy. The largest session has about 10,000 lines,
 // the longest line 1 MiB.
 //

@@ -83,7 +83,7 @@ func currentLine(id string) func(gen int64) driver.Line {
 	return func(gen int64) driver.Line { return line(id, transcript.Current{Gen: gen}) }
 }
 
-// each returns what f returns for each element.
+// each returns the results of f for all elements.
 func each[T any](list []T, f func(T) string) []string {
 	s := make([]string, len(list))
 	for i, e := range list {

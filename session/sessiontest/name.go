@@ -23,7 +23,7 @@ var nameRules = []rule{
 	{"name/bad", textBad, nameBad},
 }
 
-// oddNames are easily mixed up, or no names of files.
+// oddNames are easily confused, or not valid as file names.
 func oddNames() []string {
 	long := strings.Repeat("long name ", 30)
 	return []string{
@@ -63,7 +63,7 @@ func nameKey(c *check) {
 	for _, name := range oddNames() {
 		keys = append(keys, driver.KeyRef{Agent: "main", Key: name})
 	}
-	// Names of owners and keys that are easily taken for each other when they are put together.
+	// Names of owners and keys that are easily confused when they are joined.
 	for _, n := range [][2]string{{"a", "b:c"}, {"a:b", "c"}, {"ab", "c"}, {"a", "bc"}, {"", "abc"}, {"abc", "abc"}, {"A", "abc"}, {"汉/\"\n", "\\\"k"}, {"a\x00", "k"}, {"a", "\x00k"}} {
 		keys = append(keys, driver.KeyRef{Agent: "main", Owner: n[0], Key: n[1]})
 	}
@@ -98,7 +98,7 @@ func refMethods(d driver.Driver) []method {
 	return all
 }
 
-// wantNameErrors calls methods with a name that can name nothing.
+// wantNameErrors calls methods with an invalid name.
 func (c *check) wantNameErrors(d driver.Driver, ref driver.Ref, name string, methods ...method) {
 	for _, m := range methods {
 		c.calling(m.name)

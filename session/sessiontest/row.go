@@ -14,8 +14,8 @@ var rowRules = []rule{
 	{"row/agents", "Without an agent List returns a row for each agent that has sessions, sorted, with Agent alone.", rowAgents},
 }
 
-// fullRow returns row with every field changed that Put replaces. File belongs
-// to the driver, and a row with another size than the lines is stale.
+// fullRow returns row with every field that Put replaces changed. It keeps
+// Size: a row of another size is stale.
 func fullRow(row driver.Row, i int) driver.Row {
 	at := clock.Add(time.Duration(i) * time.Microsecond)
 	row.Title, row.TitleByHand = "a \"title\"\n\\ \u2028 <b> 😀", true
@@ -103,7 +103,7 @@ func rowPage(c *check) {
 		}
 		after = list[len(list)-1].Position()
 		switch page {
-		case 0: // one that was shown and one that was not come first
+		case 0: // a shown and an unshown one come first
 			for _, row := range []driver.Row{rows[1], rows[10]} {
 				row.UpdatedAt = clock.Add(time.Hour)
 				c.put(d, row)
@@ -114,7 +114,7 @@ func rowPage(c *check) {
 		}
 	}
 	for i, row := range rows {
-		if i != 10 { // it went where the list had been read
+		if i != 10 { // it moved to rows already read
 			want = append(want, row.ID)
 		}
 	}

@@ -14,13 +14,13 @@ import (
 
 // Storage is a place to keep sessions in that a rule is checked on.
 type Storage struct {
-	// Open opens a driver on the storage. It is called several times, and
-	// every driver it returns must find what the ones before it stored. An
-	// error is reported and ends the check.
+	// Open opens a driver on the storage. It is called several times, and every
+	// driver it returns must find all data of the earlier ones. An error is
+	// reported and ends the check.
 	Open func() (driver.Driver, error)
 	// Shared allows Open while another driver is open on the storage, as a
-	// second process would. If it is false, Open is called only after the
-	// driver before was closed, and rules for two drivers use one.
+	// second process would. If it is false, Open is called only after the last
+	// driver was closed, and rules for two drivers use one.
 	Shared bool
 	// Timeout is how long the check of one rule may take before it is taken
 	// for a deadlock; 0 means one minute.
@@ -39,8 +39,8 @@ func rules() []rule {
 	return slices.Concat(appendRules, condRules, scanRules, createRules, deleteRules, rowRules, nameRules, turnRules, callRules, watchRules, archiveRules)
 }
 
-// TestDriver checks every rule in a subtest of its name. Storage is called for
-// each and returns an empty storage; it may skip the rule.
+// TestDriver checks every rule in a subtest of its name. For each rule, storage
+// returns an empty storage, or skips the rule.
 func TestDriver(t *testing.T, storage func(t *testing.T) Storage) {
 	for _, rule := range rules() {
 		t.Run(rule.name, func(t *testing.T) {

@@ -35,8 +35,8 @@ const manyLines = 1000
 type interrupted struct {
 	how  string
 	want error
-	// most is the number of pairs that the loop may get: with 1 it is stopped before it
-	// begins, else at the first record.
+	// most is the number of pairs that the loop may get: with 1 the stop comes before
+	// the loop, else at the first record.
 	most int
 	stop func(c *check, d driver.Driver, ref driver.Ref, cancel func())
 }
@@ -70,7 +70,7 @@ func (in interrupted) check(c *check) {
 
 var directions = []driver.Direction{driver.Forward, driver.Backward}
 
-// startFilled is startSession, and makes it a session of 31 lines.
+// startFilled is startSession with a session of 31 lines.
 func (c *check) startFilled() (d, other driver.Driver, ref driver.Ref) {
 	d, other, ref = c.startSession()
 	for range 5 {

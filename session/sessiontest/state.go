@@ -18,8 +18,8 @@ type state map[driver.Ref]*shown
 // shown is the part of a state about one session.
 type shown struct {
 	row  driver.Row
-	text []string // of its lines
-	at   []int64  // where lines begin and end; those of expected lines are not known
+	text []string // of the lines
+	at   []int64  // where lines begin and end; unknown for expected lines
 }
 
 // state reads all sessions, each in every way that shows it, and checks that all

@@ -57,7 +57,7 @@ func turnExclusive(c *check) {
 			n := inside.Add(1)
 			c.errorIf(n != 1, "%d callers hold one turn lock", n)
 			for range 10 {
-				runtime.Gosched() // lets in who should not be
+				runtime.Gosched() // an intruder would come in
 			}
 			c.append(d, ref, c.note("in a turn"))
 			inside.Add(-1)
@@ -147,7 +147,7 @@ func closeTurn(c *check) {
 			c.wantErr("LockTurn that waits while Close is called", err, driver.ErrClosed)
 		})
 	}
-	// One that waits for a while lets the others begin to wait.
+	// A call that waits for a while lets the others begin to wait.
 	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Millisecond)
 	defer cancel()
 	c.wantLock("that waits until its context is done", ctx, ref, true, []driver.Driver{d}, context.DeadlineExceeded)

@@ -27,8 +27,8 @@ func (c *check) watch(d driver.Driver, ref driver.Ref, changed func(driver.Ref, 
 	return stop
 }
 
-// hear begins a watch. The function that it returns waits for a call about a session, or
-// with an error.
+// hear begins a watch. The returned function waits for a call about a session, or with
+// an error.
 func (c *check) hear(d driver.Driver, ref driver.Ref) func(what string, about driver.Ref, want error) {
 	type told struct {
 		ref driver.Ref
