@@ -25,7 +25,7 @@ package blobs
 //
 // Media are stored before the append, without a lock. Put makes the folder of a session
 // that has a transcript, because a store may get this filter later than its sessions.
-// After it has written it looks for the transcript again; a deletion removes that first,
-// so no media outlive the session. A fork copies media before it gets its name, so its
-// base can be deleted. The file driver removes the folder of blobs itself, because it
-// finishes deletions after a kill.
+// Then Put looks for the transcript again; a deletion removes the transcript first, so
+// no media outlive the session. A fork copies media before it exists, so its base can be
+// deleted. The file driver removes the folder of blobs itself, because it finishes
+// deletions after a kill.

@@ -17,16 +17,16 @@ import (
 
 // Options of [Filter]. Nil and zero fields are the defaults.
 type Options struct {
-	// URL returns the URL that requests have for a blob of an entry. If it is nil or
-	// returns "", requests have the bytes. The URL of a blob must not change, or
+	// URL returns the URL that requests use for a blob of an entry. If it is nil or
+	// returns "", they contain the bytes. The URL of a blob must not change, or
 	// providers no longer find the request in their caches.
 	URL func(ctx context.Context, ref session.Ref, entryID string, blob transcript.Blob) string
 	// Logger receives a warning for each blob that cannot be shown; nil is silent.
 	Logger *slog.Logger
 }
 
-// Filter returns the filter that keeps media in b. It is the last of the Filters of a
-// store: filters before it see the media. Options may be nil.
+// Filter returns the filter that keeps media in b. Put it last into the Filters of a
+// store: those before it see the media. Options may be nil.
 func Filter(b Store, opts *Options) session.Filter {
 	f := &filter{store: b}
 	if opts != nil {
@@ -79,8 +79,8 @@ func (f *filter) write(ctx context.Context, ref session.Ref, entries []transcrip
 	return slices.Concat(entries[:own], out), nil
 }
 
-// copy gives a fork a blob of the nearest session in its descent that has it. If none has
-// it, the base shows a text in its place.
+// copy copies a blob to a fork from the nearest session of its descent that holds it. If
+// none does, the base shows a text instead.
 func (f *filter) copy(ctx context.Context, descent []transcript.Link, ref session.Ref, hash string) error {
 	for _, base := range slices.Backward(descent) {
 		data, err := f.store.Get(ctx, session.Ref{Agent: base.Agent, ID: base.Session}, hash)

@@ -62,7 +62,7 @@ func (f *folder) Put(ctx context.Context, ref session.Ref, hash string, data []b
 
 var errNoSession = fmt.Errorf("there is no such session: %w", fs.ErrNotExist)
 
-// write stores data in the folder of a session, if it does not hold it already.
+// write stores data in the folder of a session, unless it is already there.
 func (p place) write(root *os.Root, hash string, data []byte) error {
 	if err := filelog.RemoveTempsIn(root, p.folder, ""); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (f *folder) clean(root *os.Root, agent string) {
 // of others.
 func making(root *os.Root, folder string) bool {
 	if filelog.RemoveTemps(root, folder) != nil {
-		return true // it is not known
+		return true // unknown
 	}
 	names, err := namesIn(root, path.Dir(folder))
 	return err != nil || slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, path.Base(folder)+tempMark) })

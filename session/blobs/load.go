@@ -37,7 +37,7 @@ type loader struct {
 	ctx    context.Context //nolint:containedctx // of the call that the loader is made for
 	ref    session.Ref
 	url    func(ctx context.Context, ref session.Ref, entryID string, blob transcript.Blob) string
-	entry  string // that the block is of
+	entry  string // of the block
 	err    error  // of ctx
 
 	missing string // the replacement of the current block

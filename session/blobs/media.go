@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// minBlob is how long the base64 of media is that becomes a blob, in bytes.
+// minBlob is the least length, in bytes, of base64 that becomes a blob.
 const minBlob = 16 << 10
 
 // blobType is the type of a source whose bytes are a blob.
@@ -24,12 +24,12 @@ const blobType = "blob"
 // A keeper moves media out of the entries of one append.
 type keeper struct {
 	puts    map[string][]byte // by hash
-	sources map[string]string // what takes the place of base64 in the lines of other programs
+	sources map[string]string // replacements of base64 in the lines of other programs
 }
 
-// mapEntries returns entries with what change makes of their media, and of the lines of
-// other programs in these if source is set. It does not modify entries, and returns them
-// if nothing changes.
+// mapEntries returns entries in which change has replaced media, and source, if set, the
+// lines of other programs. It does not modify entries, and returns them if nothing
+// changes.
 func mapEntries(entries []transcript.Entry, change func(transcript.Block) (transcript.Block, bool), source func([]byte) []byte) (out []transcript.Entry, err error) {
 	out = entries
 	for i, e := range entries {
@@ -73,8 +73,8 @@ func mapEntries(entries []transcript.Entry, change func(transcript.Block) (trans
 	return out, nil
 }
 
-// mapBlocks returns blocks with what change makes of images, documents and opaque
-// blocks, those in results included.
+// mapBlocks returns blocks in which change has replaced images, documents and
+// opaque blocks, even in results.
 func mapBlocks(blocks []transcript.Block, change func(transcript.Block) (transcript.Block, bool)) (out []transcript.Block, changed bool) {
 	out = blocks
 	for i, b := range blocks {
@@ -96,8 +96,8 @@ func mapBlocks(blocks []transcript.Block, change func(transcript.Block) (transcr
 	return out, changed
 }
 
-// mapMedia returns a block with what source makes of the source of an image or a
-// document, and data of each member of an opaque block that is called data.
+// mapMedia returns a block in which source has changed the source of an image or
+// a document, and data each member called data of an opaque block.
 func mapMedia(b transcript.Block, source func(kind string, s *transcript.Source) bool, data func(v []byte) []byte) (_ transcript.Block, changed bool) {
 	switch b := b.(type) {
 	case transcript.ImageBlock:
@@ -140,8 +140,8 @@ func (k *keeper) take(kind string, s *transcript.Source) bool {
 	return true
 }
 
-// bytes returns the blob that a text in base64 becomes, if it is long enough and
-// the text can be made of the bytes again.
+// bytes returns the blob for a text in base64, if it is long enough and the
+// bytes encode to the same text again.
 func (k *keeper) bytes(text string) (blob transcript.Blob, ok bool) {
 	if len(text) < minBlob || len(text)%4 != 0 {
 		return blob, false
@@ -158,8 +158,8 @@ func (k *keeper) bytes(text string) (blob transcript.Blob, ok bool) {
 	return blob, true
 }
 
-// source puts the hash in the place of media that were moved out of the entry, in
-// the line of another program that it was made of.
+// source replaces media that were moved out of an entry by their hash, in the
+// other program's line that the entry was made of.
 func (k *keeper) source(v []byte) []byte {
 	text, ok := jsontext.String(v)
 	if !ok {
@@ -177,8 +177,8 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// mapData returns an object with what change makes of the members that are called
-// data, in objects down to some depth inside of one another.
+// mapData returns an object in which change has replaced the members called data,
+// also those of objects inside, down to a depth.
 func mapData(depth int, v []byte, change func([]byte) []byte) (out []byte, changed bool) {
 	if depth == 0 || !jsontext.IsObject(v) {
 		return v, false

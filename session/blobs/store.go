@@ -35,13 +35,13 @@ type Store interface {
 // wraps a Maker must be one.
 type Maker interface {
 	// Make has Put accept the blobs of a session that is about to be made, a fork for
-	// example. Ctx ends when the session exists or was not made. If the process is killed
-	// before that, its data is removed later.
+	// example. Ctx ends when the session exists or was not made. If a kill comes before,
+	// the data of the session is removed later.
 	Make(ctx context.Context, ref session.Ref) error
 }
 
-// Copy copies blobs of a session from one place to another one, where the session must
-// be, and reads them back. Missing counts the hashes that have no data.
+// Copy copies blobs of a session to another Store, where the session must exist, and
+// reads them back. Missing counts the hashes without data.
 func Copy(ctx context.Context, from, to Store, ref session.Ref, hashes []string) (missing int, err error) {
 	for _, hash := range hashes {
 		data, err := from.Get(ctx, ref, hash)
