@@ -31,8 +31,8 @@ func Retry(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// editsAfter returns the hides, system prompts and tools among the last lines, of which
-// a rewind takes back all.
+// editsAfter returns the hides, system prompts and tools among the last lines, all of
+// which a rewind takes back.
 func editsAfter(ctx context.Context, s *session.Session, v *session.View, lines []string) (edits []transcript.Item, err error) {
 	for rec, err := range s.Scan(ctx, session.ScanOptions{To: v.End(), Backward: true}) {
 		if err != nil {
@@ -52,8 +52,8 @@ func editsAfter(ctx context.Context, s *session.Session, v *session.View, lines 
 	return edits, nil
 }
 
-// Continue keeps an answer that was cut and asks the model to go on from there, by a text
-// of the user. Errors are those of [Retry].
+// Continue keeps an answer that was cut and appends a text of the user that asks the
+// model to continue. It fails as [Retry] does.
 func Continue(ctx context.Context, s *session.Session) error {
 	_, err := s.Update(ctx, "continue", func(v *session.View) ([]transcript.Item, error) {
 		if _, err := cutAnswer(v); err != nil {
@@ -74,7 +74,7 @@ func cutAnswer(v *session.View) (entry string, err error) {
 	}
 	for _, m := range slices.Backward(v.Fold().History().Messages) {
 		for _, o := range m.Origins {
-			if m.Role == transcript.RoleAssistant && o.Entry != "" { // else the note that the turn has ended
+			if m.Role == transcript.RoleAssistant && o.Entry != "" { // else a note that the turn has ended
 				return o.Entry, nil
 			}
 		}

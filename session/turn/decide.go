@@ -12,7 +12,7 @@ import (
 
 // Dispatch records that the tools of calls are about to be started. When it returns nil
 // the record is on stable storage, whatever the sync policy of the store: a call that
-// was started is never taken for one that was not. After a restart it is
+// was started is never taken for one that was not. After a restart the call is
 // [rebuild.Dispatched] until its result is appended. Whether its tool has run is then
 // unknown; the application must decide whether running it again does harm.
 //
@@ -22,8 +22,8 @@ func Dispatch(ctx context.Context, s *session.Session, calls ...string) error {
 	return dispatch(ctx, s, "", calls...)
 }
 
-// dispatch is Dispatch. A tool-use ID that is not empty leaves out the other calls of
-// the entries.
+// dispatch is Dispatch. If id is not empty, only calls with that tool-use ID are
+// dispatched.
 func dispatch(ctx context.Context, s *session.Session, id string, entries ...string) error {
 	err := mark(ctx, s, "dispatch", id, entries, func(c rebuild.PendingCall) (transcript.Item, bool) {
 		return transcript.Dispatch{Call: c.Entry, CallID: c.Call.ID}, startable(c)
@@ -43,7 +43,7 @@ func startable(c rebuild.PendingCall) bool {
 // Reject are decisions. By and reason are free texts; the model sees the reason of a
 // rejection, which is the result of the call.
 //
-// The first approval or rejection holds. After it, and once the call was dispatched or
+// The first approval or rejection stands. After it, or once the call was dispatched or
 // has a result, the error matches [session.ErrConflict] and nothing was written.
 func Decide(ctx context.Context, s *session.Session, call string, verdict transcript.Verdict, by, reason string) error {
 	if !slices.Contains([]transcript.Verdict{transcript.Hold, transcript.Approve, transcript.Reject}, verdict) {
@@ -55,8 +55,8 @@ func Decide(ctx context.Context, s *session.Session, call string, verdict transc
 	})
 }
 
-// mark appends what item returns for each call of the entries, if it allows that. A
-// tool-use ID that is not empty leaves out the other calls of the entries.
+// mark appends the item that item returns for each call of the entries, if it
+// allows all. If id is not empty, only calls with that tool-use ID count.
 func mark(
 	ctx context.Context, s *session.Session, op, id string, entries []string, item func(rebuild.PendingCall) (transcript.Item, bool),
 ) error {

@@ -36,16 +36,16 @@ const (
 
 // Draft begins to keep an answer that is being streamed. Made names the request: it is
 // the Made of the call of package guard. A turn has one open draft. The first text of a
-// new draft, or its end, discards the text of the one before, for example of a stream
-// that failed. So does an answer that is appended without a draft.
+// new draft, or its end, discards the text of the last one, for example after a failed
+// stream. So does an answer that is appended without a draft.
 func (t *Turn) Draft(api, model string, made transcript.Made) *Draft {
 	t.draft = &Draft{turn: t, flushed: time.Now()}
 	t.draft.part = transcript.Draft{Key: uuid.NewString(), API: api, Model: model, Made: made}
 	return t.draft
 }
 
-// Write takes the next text of the stream. It is appended with the text before it once
-// both are 2 KiB or a second old.
+// Write takes the next text of the stream. All text not yet appended is appended once
+// it is 2 KiB long or a second old.
 func (d *Draft) Write(ctx context.Context, text string) error {
 	d.part.Text += text
 	if len(d.part.Text) < draftBytes && time.Since(d.flushed) < draftAge {
@@ -54,12 +54,11 @@ func (d *Draft) Write(ctx context.Context, text string) error {
 	return d.Flush(ctx)
 }
 
-// Flush appends the text that was not appended so far. Flush it before a client shows
-// it, so that a kill loses no text that a person has read. If the session has a filter
-// that masks texts, a text that could be the beginning of a masked one stays back until
-// more has come. Flush may be called again after an error, after a
-// [*session.NotDurableError] once [session.Session.Recover] has succeeded: no text is
-// appended twice.
+// Flush appends the text that was not appended so far. Flush before a client shows a
+// text, so that a kill loses no text that a person has read. If a filter of the session
+// masks texts, a text that could begin a masked one is held back until more has come.
+// Flush may be called again after an error, after a [*session.NotDurableError] once
+// [session.Session.Recover] has succeeded: no text is appended twice.
 func (d *Draft) Flush(ctx context.Context) error {
 	if d.over || d.turn.draft != d {
 		return failed("flush draft", d.turn.s, errors.New("the draft is over: nothing was written; begin another one"))
@@ -83,8 +82,8 @@ func (d *Draft) Flush(ctx context.Context) error {
 const probe = "q7Zr2Xk9Tb4Wm1\n"
 
 // settled returns the text that can be flushed, as it is and as the filters of the
-// session write it. With filters the cut is where no secret can span it: at the end of
-// a line, after which a further line is masked as it would be alone.
+// session write it. With filters the text ends where no secret can span the cut: after
+// a line if the filters mask the next line as they would mask it alone.
 func (d *Draft) settled(ctx context.Context) (text, written string, err error) {
 	alone, filtered, err := d.filter(ctx, probe)
 	if err != nil || !filtered {

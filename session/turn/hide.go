@@ -13,14 +13,14 @@ import (
 
 // Hide leaves messages out of the history, for example one that a provider refuses. They
 // stay in the transcript, and [Show] or a rewind brings them back. Hide returns the
-// entries that are hidden now and were not before: with an answer its calls and their
-// results, with a call its result and the reasoning of its answer, with a result its
-// call. If all were hidden before, nothing is written.
+// newly hidden entries: an answer takes along its calls and their results, a call its
+// result and the reasoning of its answer, a result its call. If all were hidden before,
+// nothing is written.
 //
-// A summary keeps the words of hidden entries; later compactions, the tools of a model and
-// exports for people do not have them. A call without a result in the running turn
-// cannot be hidden: the error matches [session.ErrConflict]. An entry that is not there,
-// or not a message in force, matches [session.ErrNoEntry].
+// A summary keeps the words of hidden entries; later compactions, the tools of a model
+// and exports for people omit them. A call without a result in the running turn cannot be
+// hidden: the error matches [session.ErrConflict]. An entry that is not there, or not a
+// message in force, matches [session.ErrNoEntry].
 func Hide(ctx context.Context, s *session.Session, entryIDs ...string) (hidden []string, err error) {
 	return setHidden(ctx, s, "hide", func(w *wholeFold, v *session.View) ([]string, error) {
 		ids, err := w.paired(entryIDs)

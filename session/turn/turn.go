@@ -15,7 +15,7 @@ type Turn struct {
 	open   bool   // a draft may have flushed text
 }
 
-// Begin takes the turn lock of the session, the opt-in rule that one turn at a time
+// Begin takes the turn lock of the session: by this opt-in rule, one turn at a time
 // runs on it, in all processes. It waits until the lock is free or ctx is done; the
 // error then matches [session.ErrBusy] and the error of ctx. The lock ends with End or
 // with the process. It keeps out other turns, not appends.

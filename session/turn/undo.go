@@ -13,8 +13,8 @@ import (
 // Undo takes back the last turns: the history ends before the text of the user that
 // started the first of them. If a compaction has summarised that text, the compaction
 // is taken back too. Undo fails, and names the entry, if no rewind gives that history:
-// an answer that was written after the text is shown before it when its request did
-// not have the text.
+// an answer that was written after the text precedes it in the history if its request
+// lacked the text.
 func Undo(ctx context.Context, s *session.Session, turns int) error {
 	_, err := s.Update(ctx, "undo", func(v *session.View) ([]transcript.Item, error) {
 		to, err := v.Fold().BeforeTurn(turns)

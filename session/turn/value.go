@@ -22,12 +22,11 @@ const NoValue = "-"
 // SetValue sets a value of the application, any JSON; nil removes it. No model sees
 // it. A rewind and a compaction leave it as it is.
 //
-// If after is empty the value is set whatever the name had. Otherwise after is the entry
-// ID that [Values] returns with the present value, or [NoValue] if the name must not have
-// one; if that does not hold the error matches [session.ErrConflict]. SetValue returns
-// the entry ID of the new value. Values that would have more than 64 KiB
-// together, names included, are refused. After an error nothing was written, as for
-// [session.Session.Append].
+// If after is empty the value is set in any case. Otherwise after is the entry ID that
+// [Values] returns with the present value, or [NoValue] if the name must not have one; if
+// that does not hold the error matches [session.ErrConflict]. SetValue returns the entry
+// ID of the new value. Values that would have more than 64 KiB together, names included,
+// are refused. After an error nothing was written, as for [session.Session.Append].
 func SetValue(ctx context.Context, s *session.Session, name string, value json.RawMessage, after string) (string, error) {
 	const op = "set value"
 	if !utf8.ValidString(name) {
