@@ -22,8 +22,8 @@ type agent struct {
 	tool func(call transcript.ToolCallBlock) string // nil: "ok"
 }
 
-// turn runs one turn: it appends the text, unless it is empty, and goes on
-// until the model calls no more tools.
+// turn runs one turn: it appends the text, unless it is empty, and continues
+// until the model calls no tool.
 func (a agent) turn(ctx context.Context, s *session.Session, text string) error {
 	if text != "" {
 		if _, err := s.Append(ctx, transcript.UserText(text)); err != nil {

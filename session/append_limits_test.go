@@ -40,7 +40,7 @@ func TestKeyOnALongLine(t *testing.T) {
 	}
 }
 
-// A key that a line cannot hold as it is would not be found by a second try.
+// A retry would not find a key that a line cannot hold as it is.
 func TestKeyIsText(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
 	defer storetest.Close(t, st)
@@ -52,7 +52,7 @@ func TestKeyIsText(t *testing.T) {
 	require.Equal(t, want, storetest.History(t, s))
 }
 
-// A header that no reader takes is not written.
+// A header that no reader accepts is not written.
 func TestLongHeader(t *testing.T) {
 	longLines(t)
 	st := storetest.Open(t, t.TempDir(), storetest.Unsynced)

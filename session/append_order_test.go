@@ -19,14 +19,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// held is a driver whose appends, once written, return when the test lets them,
-// and which counts the other calls.
+// held is a driver that writes appends and returns from them when the test
+// allows it. It counts the other calls.
 type held struct {
 	driver.Driver
 	holds chan error // an append takes its error from it, unless it is nil
 	wrong string     // no append with this text is written
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	appends [][]string // the IDs of the lines of each
 	scans   int
 	puts    []driver.Row
@@ -104,7 +104,7 @@ func newHeld(t *testing.T) (*held, *session.Session) {
 	return h, storetest.Load(t, st, storetest.CLI)
 }
 
-// checkRow holds that the index says what the transcript says.
+// checkRow checks that the index agrees with the transcript.
 func (h *held) checkRow(t *testing.T, s *session.Session, messages int) {
 	t.Helper()
 	row, err := h.Get(t.Context(), s.Ref())
@@ -118,8 +118,8 @@ func (h *held) checkRow(t *testing.T, s *session.Session, messages int) {
 		"messages, turns and size")
 }
 
-// Appends that arrive while another one is on its way go into one append of the driver, in
-// the order of their arrival, keyed ones too. None of them reads.
+// Appends that arrive while another one is on its way, keyed ones included, become one
+// append of the driver, in order of arrival. None of them reads.
 func TestAppendsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHeld(t)
@@ -155,7 +155,7 @@ func TestAppendsTakeTurns(t *testing.T) {
 	})
 }
 
-// One of two appends under a key that wait together is a repeat of the other.
+// If two appends under one key wait together, one is a repeat of the other.
 func TestOneKeyTwiceInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHeld(t)
@@ -174,7 +174,7 @@ func TestOneKeyTwiceInTheQueue(t *testing.T) {
 	})
 }
 
-// An append that fails takes none of those with it that were written together with it.
+// An append that fails does not fail the others that were written together with it.
 func TestErrorOfOneInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHeld(t)
@@ -195,7 +195,7 @@ func TestErrorOfOneInTheQueue(t *testing.T) {
 	})
 }
 
-// A panic in the function of an Update is its caller's. The queue continues.
+// The caller of an Update gets a panic of its function. The queue continues.
 func TestPanicInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHeld(t)
@@ -216,7 +216,7 @@ func TestPanicInTheQueue(t *testing.T) {
 	})
 }
 
-// A caller that gives up while its append waits leaves, and nothing of it is written. The
+// If a caller gives up while its append waits, nothing of that append is written. The
 // others are written.
 func TestCallerLeavesTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestCallerLeavesTheQueue(t *testing.T) {
 	})
 }
 
-// Appends of one goroutine are taken as they were written: nothing is read.
+// Appends of one goroutine are folded as they were written: nothing is read.
 func TestAppendsReadNothing(t *testing.T) {
 	h, s := newHeld(t)
 	h.forget()
@@ -245,7 +245,7 @@ func TestAppendsReadNothing(t *testing.T) {
 	require.Equal(t, 20, storetest.Info(t, s).Turns)
 }
 
-// An append that is reported as failed and was written all the same is read.
+// An append that was written, but reported as failed, is read.
 func TestAppendFailsAfterItWasWritten(t *testing.T) {
 	h, s := newHeld(t)
 	for _, err := range []error{errors.New("failed"), nil, errors.New("failed")} {

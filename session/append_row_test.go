@@ -20,9 +20,9 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// A row is put when something is promised, when a turn ends, by an append that
-// comes some seconds after the last row, when a session leaves the table and
-// when the store is closed; never if nothing was appended.
+// A row is put after metadata, when a turn ends, by an append that comes some
+// seconds after the last row, when a session leaves the table and when the
+// store is closed; never if nothing was appended.
 func TestWhenRowsArePut(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	h := &held{Driver: memdriver.New(nil)}
@@ -92,8 +92,8 @@ func TestWhenRowsArePut(t *testing.T) {
 	require.Len(t, h.puts, 1, "Close")
 }
 
-// The first append to a session that was idle puts its row, so that a list of another
-// process has it in its place.
+// The first append to an idle session puts its row, so that lists of other processes
+// show it in its place.
 func TestRowOfASessionThatWasIdle(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	opts := &session.Options{Now: func() time.Time { return now }}
@@ -165,7 +165,7 @@ func TestRowOfACancelledTurn(t *testing.T) {
 	storetest.Close(t, st)
 }
 
-// An append that the driver refuses says which session it was for.
+// The error of an append that the driver refuses names the session.
 func TestAppendNamesTheSession(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	s := storetest.Load(t, st, storetest.CLI)
@@ -179,8 +179,8 @@ func TestAppendNamesTheSession(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrClosed)
 }
 
-// A compaction that keeps nothing, on a session that was resumed from the one
-// before it.
+// A compaction that keeps nothing, on a session resumed from the previous
+// compaction.
 func TestRowOfCompactionThatKeepsNothing(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
@@ -232,8 +232,8 @@ func (p panicking) Append(ctx context.Context, ref driver.Ref, lines []driver.Li
 	return res, err
 }
 
-// An application that recovers from a panic, of a Counter or of a driver, goes on
-// with a session that is as its transcript says.
+// After an application has recovered from a panic of a Counter or a driver, its
+// session is as the transcript records it.
 func TestSessionGoesOnAfterAPanic(t *testing.T) {
 	for _, of := range []string{"counter", "driver"} {
 		t.Run(of, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestSessionGoesOnAfterAPanic(t *testing.T) {
 }
 
 // After an index was lost, a session that was resumed from its last compaction
-// is listed as it is, once anybody has asked for a list.
+// is listed as it is, from the first list on.
 func TestRowAfterTheIndexWasLost(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
@@ -327,7 +327,7 @@ func (d *unscanned) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor
 	return d.Driver.Scan(ctx, ref, from, dir, keep)
 }
 
-// No row is put of a session whose last lines cannot be read.
+// No row is put for a session whose last lines cannot be read.
 func TestNoRowOfWhatCannotBeRead(t *testing.T) {
 	d := &unscanned{Driver: memdriver.New(nil)}
 	h := &held{Driver: d}
@@ -335,7 +335,7 @@ func TestNoRowOfWhatCannotBeRead(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("q"))
 	storetest.Add(t, storetest.Load(t, session.OpenDriver(d.Driver, nil), storetest.CLI), storetest.Answer("of another process"))
-	storetest.Add(t, s, transcript.UserText("next")) // behind what was read
+	storetest.Add(t, s, transcript.UserText("next")) // after the lines read
 	h.forget()
 	d.err = errNoRead
 	_, err := st.List(t.Context(), nil)
@@ -364,8 +364,8 @@ func (d *lockedIndex) Put(ctx context.Context, row driver.Row) error {
 	return d.Driver.Put(ctx, row)
 }
 
-// A list, and the end of a store, wait once for an index that is locked and not
-// once for each of its sessions. The rows of other agents are put.
+// A list, and Close of a store, wait once for a locked index, not once for each
+// of its sessions. The rows of other agents are put.
 func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 	d := &lockedIndex{Driver: memdriver.New(nil), puts: map[string]int{}}
 	st := session.OpenDriver(d, nil)
@@ -386,7 +386,7 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 	storetest.Close(t, st)
 	require.Equal(t, map[string]int{"locked": 1}, d.puts, "of Close")
 
-	d.Driver, d.agent = memdriver.Reopen(d.Driver), "" // the rows are made again when they are asked for
+	d.Driver, d.agent = memdriver.Reopen(d.Driver), "" // the next list makes the rows again
 	st = session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
 	for _, s := range sessions["locked"] {

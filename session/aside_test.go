@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A session beside the current one of its key does not become it, also if the index is
-// lost. MakeCurrent makes it.
+// A session made Aside does not become the current one of its key, even if the index
+// is lost. MakeCurrent does that.
 func TestCreateAside(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		current := storetest.Load(t, st, storetest.CLI)
@@ -34,7 +34,7 @@ func TestCreateAside(t *testing.T) {
 	})
 }
 
-// A fork whose base is erased while it is made is not made, and the next one is.
+// If its base is erased during a fork, that fork fails and the next one works.
 func TestForkOfAReplacedSession(t *testing.T) {
 	dir := t.TempDir()
 	between, st := storetest.OpenBetween(t, dir)
@@ -55,7 +55,7 @@ func TestForkOfAReplacedSession(t *testing.T) {
 	require.NotContains(t, storetest.History(t, fork), storetest.Word)
 }
 
-// What cannot be appended to because its format is newer cannot be forked either.
+// A session that takes no append because its format is newer cannot be forked.
 func TestForkOfANewerFormat(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)

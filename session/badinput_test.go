@@ -32,16 +32,16 @@ func snapshotTree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// Whatever is in the place of a transcript, the error says which file it is
-// about and what to do, and nothing is changed.
+// Whatever is in the place of a transcript, the error names the file and the
+// remedy, and nothing is changed.
 func TestBadTranscripts(t *testing.T) {
 	header := `{"type":"session","id":"s1","ts":"2026-11-20T08:00:00Z","v":1,"key":"main:cli:user","gen":1}` + "\n"
 	const text = `{"type":"user","id":"u","ts":"2026-11-20T08:00:00Z","content":"hi"}` + "\n"
 	for _, tt := range []struct {
 		name  string
 		place func(t *testing.T, path string)
-		read  bool  // it can be read all the same
-		is    error // what the error of an append matches, if anything special
+		read  bool  // it can still be read
+		is    error // the error that an append matches, if special
 	}{
 		{name: "empty", place: content("")},
 		{name: "garbage", place: content("\x00\x01 not a transcript\n")},
@@ -98,7 +98,7 @@ func TestBadTranscripts(t *testing.T) {
 					t.Errorf("it can be read: %v, and the list says %+v", tt.read, info)
 				}
 			}
-			// By its key it is not taken for missing either.
+			// A Load by its key does not take it for missing.
 			if s, err := st.Load(t.Context(), storetest.CLI); err == nil && (s.Ref().ID != "s1" || !tt.read) {
 				t.Errorf("Load made session %s in its place", s.Ref().ID)
 			}

@@ -27,7 +27,7 @@ func appendText(b *testing.B, s *session.Session) func() error {
 	}
 }
 
-// appendFresh is the baseline of appends to what has grown: each block of calls
+// appendFresh is the baseline of appends to long sessions: each block of calls
 // has a new session.
 func appendFresh(b *testing.B, st *session.Store) storetest.Side {
 	var s *session.Session
@@ -48,7 +48,7 @@ func BenchmarkAppend(b *testing.B) {
 		bare := newBareLog(b)
 		storetest.Versus(b, 64, storetest.Side{Call: appendText(b, s)}, storetest.Side{Call: func() error { return bare.append(storetest.KibText) }})
 	})
-	b.Run("1KiB/unsynced/nochecksum", func(b *testing.B) { // against the same with a checksum
+	b.Run("1KiB/unsynced/nochecksum", func(b *testing.B) { // compare with the checksum
 		bare := storetest.Load(b, benchStore(b, b.TempDir(), &session.Options{Sync: session.SyncNever, NoChecksum: true}), storetest.CLI)
 		sealed := storetest.Load(b, benchStore(b, b.TempDir(), storetest.Unsynced), storetest.CLI)
 		storetest.Versus(b, 64, storetest.Side{Call: appendText(b, bare)}, storetest.Side{Call: appendText(b, sealed)})

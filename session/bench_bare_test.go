@@ -14,7 +14,7 @@ import (
 // halfText makes a line of 512 bytes.
 var halfText = storetest.Sentence(395)
 
-// A bareRecord is the least that a line has to say.
+// A bareRecord is the least that a line must hold.
 type bareRecord struct {
 	Type    string    `json:"type"`
 	ID      string    `json:"id"`
@@ -35,7 +35,7 @@ func newBareLog(b *testing.B) *bareLog {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = f.Close() }) // nothing in it is wanted
+	b.Cleanup(func() { _ = f.Close() }) // its content is not needed
 	return &bareLog{f: f}
 }
 

@@ -16,8 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A store of many sessions. It is made when the first of the benchmarks runs
-// that need it.
+// A store of many sessions. The first benchmark that needs it makes it.
 func BenchmarkManySessions(b *testing.B) {
 	const count = 100_000
 	dir := b.TempDir()
@@ -65,7 +64,7 @@ func BenchmarkManySessions(b *testing.B) {
 		b.ReportMetric(all.Base.Mean(), "ns-baseline-mean")
 		b.ReportMetric(float64(slices.Max(all.Op).Milliseconds()), "ms-longest")
 		b.ReportMetric(float64(slices.Max(all.Base).Milliseconds()), "ms-baseline-longest")
-		b.ReportMetric(0, "ns/op") // of both sides together: says nothing
+		b.ReportMetric(0, "ns/op") // meaningless: the sum of both sides
 	})
 	b.Run("100000sessions/idle", func(b *testing.B) {
 		populated(b)
@@ -176,7 +175,7 @@ func idle(b *testing.B, dir string, refs []session.Ref) {
 	b.ReportMetric(files, "files")
 }
 
-// openFiles is the number of open descriptors, 0 where it cannot be told.
+// openFiles is the number of open descriptors, 0 where it is unknown.
 func openFiles() int {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	return len(entries)

@@ -15,7 +15,7 @@ import (
 func init() { storetest.Register("appender", appenderChild) }
 
 // appenderChild appends messages of about 1 KiB between the lines it reads: it
-// begins at the first, ends at the second and says how many there were, and so
+// begins at the first, ends at the second, reports how many there were, and so
 // on to the end of its input.
 func appenderChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	var opts session.Options

@@ -99,7 +99,7 @@ func TestBreaker(t *testing.T) {
 	check("forced", session.Compacted{}, err, !changed, 4, "start 4 true, done 4 true")
 	require.NotContains(t, storetest.History(t, s), "answer 3,")
 	require.Contains(t, storetest.History(t, s), "answer 30,")
-	// Which says nothing about the summarizer.
+	// The summarizer has not succeeded.
 	c, err := s.Calibration(t.Context(), "", "")
 	if require.NoError(t, err); c.Failures != 5 || c.FailedAt == 0 {
 		t.Errorf("after it: %+v", c)
@@ -113,7 +113,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// A caller who gives up is no failure of the summarizer.
+// If a caller gives up, the summarizer has not failed.
 func TestCancelledSummaryIsNoFailure(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
@@ -130,7 +130,7 @@ func TestCancelledSummaryIsNoFailure(t *testing.T) {
 }
 
 // Between two compactions a fifth of the window comes in, or the second one
-// gains as much; what a guard asks for sooner by an estimate is not made.
+// gains as much; sooner ones that a guard requests by an estimate are not made.
 func TestNoCompactionTooSoon(t *testing.T) {
 	skipped := 0
 	st := storetest.Open(t, t.TempDir(), &session.Options{
@@ -156,7 +156,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, skipped)
 	storetest.Talk(t, s, 14, 2)
-	// An estimate is no proof, a refusal is.
+	// A refusal is a proof, an estimate is not.
 	need := guard.Need{Window: 30_000, Room: storetest.Info(t, s).Tokens - 500, Counter: storetest.Thousands{}}
 	if changed, err = s.CompactFor(t.Context(), need); changed || err != nil || skipped != 1 {
 		t.Errorf("by estimate: %v, %v, skipped %d", changed, err, skipped)
@@ -171,8 +171,8 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	}
 }
 
-// A summarizer that always fails is no dead end: each Do comes through, after
-// three failures without asking it but now and then.
+// A summarizer that always fails does not stop a session: each Do succeeds, and
+// after three failures asks it only now and then.
 func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 	storetest.SkipRace(t)
 	const window = 20_000
@@ -212,8 +212,8 @@ func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 	}
 }
 
-// After turns no compaction is made before a fifth of the window has come in
-// since the last one, whatever else made that one, and whoever counts.
+// AfterTurn makes no compaction before a fifth of the window has come in since
+// the last one, whoever made that one, and whoever counts.
 func TestAfterTurnKeepsItsPace(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -235,7 +235,7 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 			compactions, last := 0, 0
 			for i := range 30 {
 				storetest.Talk(t, s, i, 1)
-				if i == 20 { // one that a guard needs sets the pace too
+				if i == 20 { // a compaction of a guard counts as well
 					changed, err := s.CompactFor(t.Context(), guard.Need{Refused: true, Room: 4_000, Counter: storetest.Thousands{}})
 					if require.NoError(t, err); changed {
 						last = storetest.Info(t, s).Tokens
@@ -259,7 +259,7 @@ func TestAfterTurnKeepsItsPace(t *testing.T) {
 }
 
 // A rewind that makes the history smaller by a fifth of the window ends the
-// pause: the size at the last failure says nothing any longer.
+// pause: the size at the last failure no longer matters.
 func TestBreakerAfterRewind(t *testing.T) {
 	asked := 0
 	st := storetest.Open(t, t.TempDir(), &session.Options{
@@ -289,8 +289,8 @@ func TestBreakerAfterRewind(t *testing.T) {
 	require.Equal(t, 4, asked)
 }
 
-// A guard that does not know how small the history must be gets one of half the
-// size at most.
+// If a guard does not know how small the history must be, it gets at most half
+// the size.
 func TestCompactForHalf(t *testing.T) {
 	var cut compact.Cut
 	st := storetest.Open(t, t.TempDir(), &session.Options{

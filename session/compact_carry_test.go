@@ -20,9 +20,9 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// A compaction has the system prompt in force in front of it, in its batch: it
-// is at the top of the next request, also after a restart, and a change of it in
-// the kept part is in the way of no cut.
+// A compaction has the system prompt in force before it, in its batch: the
+// prompt is at the top of the next request, even after a restart, and a prompt
+// that changes in the kept part prevents no cut.
 func TestCompactionRepeatsThePrompt(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
@@ -58,8 +58,8 @@ func TestCompactionRepeatsThePrompt(t *testing.T) {
 	require.Equal(t, asked, storetest.Request(t, storetest.Load(t, st, storetest.CLI)))
 }
 
-// A compaction carries items where the summary is a message of the user, and not
-// by default in the forms of other programs.
+// A compaction carries items if the summary is a message of the user, and by
+// default not in the forms of other programs.
 func TestCarriedByForm(t *testing.T) {
 	for form, carried := range map[rebuild.SummaryForm]bool{rebuild.SummaryUser: true, rebuild.SummaryPair: false, rebuild.SummarySystem: false} {
 		for _, asked := range []int{0, 1_000} {
@@ -79,8 +79,8 @@ func TestCarriedByForm(t *testing.T) {
 	}
 }
 
-// A summarizer that takes all the time there is leaves time for the one that
-// stands in for it, and so does a deadline of the caller.
+// A summarizer that takes all its time leaves time for its substitute, even
+// under a deadline of the caller.
 func TestStandInHasItsOwnTime(t *testing.T) {
 	slow := compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
 		<-ctx.Done()
@@ -116,7 +116,7 @@ func TestStandInHasItsOwnTime(t *testing.T) {
 	}
 }
 
-// Guidance reaches the summarizer, and a model is told.
+// Guidance reaches the summarizer, and its model sees it.
 func TestGuidance(t *testing.T) {
 	var asked string
 	model := compact.Model{Complete: func(_ context.Context, req transcript.Request) (*transcript.Response, error) {

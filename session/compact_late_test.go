@@ -21,8 +21,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// A result that came in while its call was summarised is a conflict too: the
-// summary says that there is none.
+// A result that came in while its call was summarised is a conflict: the
+// summary was written without it.
 func TestLateResultWhileCompacting(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
@@ -83,7 +83,8 @@ func (c calling) Count(system string, tools []transcript.Tool, msgs []transcript
 	return tokens.Estimator{}.Count(system, tools, msgs)
 }
 
-// The same between the check and the append, where no counter is called.
+// The result comes between the check and the append, where no counter is
+// called.
 func TestLateResultBeforeTheAppend(t *testing.T) {
 	dir := t.TempDir()
 	other := storetest.Open(t, dir, nil)
@@ -107,7 +108,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 		t.Errorf("%v\n%s", err, storetest.History(t, s))
 	}
 
-	// Another compaction in between is one, too: only one of them is committed.
+	// Another compaction in between is a conflict: only one is committed.
 	late.n = 0
 	late.before = func(lines []driver.Line) {
 		if bytes.HasPrefix(lines[0].Data, []byte(`{"type":"compaction"`)) && late.n < 1 {
@@ -119,7 +120,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict)
 	require.Contains(t, storetest.History(t, s), "theirs")
 
-	// A hide of a part that is summarised is one, too, and the error names it.
+	// A hide of a summarised part is a conflict, and the error names it.
 	late.n = 0
 	late.before = func(lines []driver.Line) {
 		if bytes.HasPrefix(lines[0].Data, []byte(`{"type":"compaction"`)) && late.n < 1 {
@@ -136,7 +137,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict)
 	require.ErrorContains(t, err, "hidden")
 
-	// One for a kept call is no conflict, and neither is any number of texts.
+	// A result of a kept call is not a conflict, nor is any number of texts.
 	storetest.Add(t, s, transcript.UserText("next"), storetest.Answer("", "quick"))
 	late.n = -1
 	late.before = func(lines []driver.Line) {

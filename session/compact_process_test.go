@@ -41,7 +41,7 @@ func pacedChild(args []string, stdin io.Reader, _ io.Writer) error {
 }
 
 // One process compacts while another appends: nothing of either is lost, and
-// what came while a summary was made is in the next request.
+// messages that came during a summary are in the next request.
 func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 	const rounds, before = 20, 6
 	dir := t.TempDir()
@@ -60,7 +60,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 		each += n
 		require.NoError(t, storetest.ErrOf(io.WriteString(pace, strings.Repeat("\n", n))))
 	}
-	late := "" // said while the summary was made
+	late := "" // appended during the summary
 	summarizer := func(ctx context.Context, in compact.Input) (string, error) {
 		before, err := storetest.Head(ctx, s)
 		say(1)

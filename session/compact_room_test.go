@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Where a provider says that a prompt is too long and not how long it may be,
-// what is kept by default may be nearly all of it: then half of it has to go.
+// If a provider reports that a prompt is too long, but not how long it may be,
+// the default may keep nearly all of it: then half of it has to go.
 func TestCompactForUnknownRoom(t *testing.T) {
 	for _, turns := range []int{14, 22, 26, 60} {
 		st := session.OpenDriver(memdriver.New(nil), nil)

@@ -67,7 +67,7 @@ func TestZyHive(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 
-	// The second one has the first summary in its input.
+	// The second summary has the first in its input.
 	storetest.Add(t, s, storetest.Answer("even"))
 	storetest.Talk(t, s, 41, 25)
 	if done, err = s.AfterTurn(t.Context()); err != nil || done.Compaction.Summary != `summary 2 after "summary 1 after \"\""` || storetest.Info(t, s).Turns != 66 {
@@ -85,7 +85,7 @@ func TestZyHive(t *testing.T) {
 }
 
 // Whatever a summarizer does wrong, the history stays as it is, the transcript
-// gets no more than a note of the failure, and the session goes on.
+// gets no more than a note of the failure, and the session continues.
 func TestSummarizerFails(t *testing.T) {
 	boom := errors.New("boom")
 	tests := []struct {
@@ -243,7 +243,7 @@ func TestCutIsChecked(t *testing.T) {
 	}
 }
 
-// An append during the compaction can be in the way of a cut, too.
+// An append during the compaction can also prevent a cut.
 func TestCutIsCheckedAgain(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
@@ -267,8 +267,8 @@ func TestCutIsCheckedAgain(t *testing.T) {
 	}
 }
 
-// Of several compactions of one session one runs at a time, and those who waited
-// look again.
+// Compactions of one session run one at a time, and those that waited look
+// again.
 func TestCompactOneAtATime(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
@@ -298,7 +298,7 @@ func TestCompactOneAtATime(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		cancel()
-		return "short", storetest.ErrOf(s.Compact(cancelled, nil)) // waits for nobody
+		return "short", storetest.ErrOf(s.Compact(cancelled, nil)) // waits for none
 	})})
 	require.ErrorIs(t, err, context.Canceled)
 }
@@ -346,7 +346,7 @@ func TestCompactOptions(t *testing.T) {
 	require.Equal(t, 2, asked)
 	st2 := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st2)
-	plain := storetest.Load(t, st2, storetest.CLI) // a few tokens, and yet too much for somebody
+	plain := storetest.Load(t, st2, storetest.CLI) // a few tokens, but too many for the options
 	storetest.Talk(t, plain, 0, 30)
 	changed, err = plain.CompactFor(t.Context(), guard.Need{})
 	require.True(t, changed)
@@ -356,8 +356,8 @@ func TestCompactOptions(t *testing.T) {
 	}
 }
 
-// Where nothing can be written nothing is paid for; a panic is no success; and
-// a compaction inside a compaction is an error.
+// If nothing can be written, no summary is paid for; a panic is a failure; a
+// compaction inside a compaction is an error.
 func TestCompactRefuses(t *testing.T) {
 	dir := t.TempDir()
 	var events []session.Event

@@ -60,8 +60,8 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// checkWriters holds that every writer's texts are there once and in order,
-// each directly followed by its answer.
+// checkWriters checks that every writer's texts are there once, in order, each
+// directly followed by its answer.
 func checkWriters(t *testing.T, s *session.Session, name string, writers, each int) {
 	t.Helper()
 	next := make([]int, writers)

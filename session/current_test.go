@@ -40,7 +40,7 @@ func TestMakeCurrent(t *testing.T) {
 	require.Equal(t, c.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 }
 
-// Info knows at once that another process has made another session current.
+// Info shows at once that another process has made another session current.
 func TestInfoOfASessionThatIsNoLongerCurrent(t *testing.T) {
 	dir := t.TempDir()
 	st, other := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
