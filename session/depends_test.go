@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A call goes from pending over running to one end, also within one append; a status that
-// it has is said again.
+// A call goes from pending over running to one end, even within one append; its status
+// may be repeated.
 func TestStatusOfACall(t *testing.T) {
 	const none, pending, running, completed, failed = "", "pending", "running", "completed", "error"
 	for was, follow := range map[string][]string{
@@ -54,7 +54,7 @@ func TestStatusOfACall(t *testing.T) {
 	}
 }
 
-// A rewind goes to an entry that the session has, however old, and to its beginning.
+// A rewind goes to any entry of the session, however old, and to its beginning.
 func TestRewindTo(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)

@@ -13,7 +13,7 @@ import (
 )
 
 // Show a conversation while it grows. The ID of the last entry shown is all that
-// a viewer needs to keep in order to go on after a restart.
+// a viewer must keep in order to continue after a restart.
 func ExampleSession_Follow() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil) // or session.Open, in any process
@@ -22,12 +22,12 @@ func ExampleSession_Follow() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go func() { // somebody else
+	go func() { // another user
 		_, _ = s.Append(ctx, transcript.UserText("What is on the list?"))
 		_, _ = s.Append(ctx, transcript.AssistantText("Milk."))
 	}()
 
-	// From behind the header; after a restart, from the ID of the last entry shown.
+	// From after the header; after a restart, from the ID of the last entry shown.
 	for e, err := range s.Follow(ctx, s.Ref().ID) {
 		if errors.Is(err, fs.ErrNotExist) {
 			fmt.Println("deleted")

@@ -11,7 +11,7 @@ import (
 )
 
 // Branch from here: a second conversation begins as the first one was after an
-// answer, and both go on by themselves.
+// answer, and each continues alone.
 func ExampleSession_Fork() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)

@@ -18,7 +18,7 @@ func ExampleStore_Scope() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)
 	defer store.Close()
-	ids := map[string]string{} // what the clients know
+	ids := map[string]string{} // kept by the clients
 	for _, user := range []string{"ada", "bert"} {
 		scope, err := store.Scope(user)
 		if err != nil {

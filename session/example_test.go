@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// An agent loop: whatever is said is on disk before the next step, and a
-// restart at any point goes on from there.
+// An agent loop: every message is on disk before the next step, and a restart
+// continues at any point.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -79,7 +79,7 @@ func Example() {
 	// You are welcome. We have 5 messages now.
 }
 
-// post stands for the model.
+// post acts as the model.
 func post(body []byte) []byte {
 	var req transcript.Request
 	if err := json.Unmarshal(body, &req); err != nil {

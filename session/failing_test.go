@@ -76,7 +76,7 @@ func last[T any](seq iter.Seq2[T, error]) (err error) {
 	return err
 }
 
-// No call takes what the driver cannot read for an answer.
+// No call mistakes a failed read of the driver for an answer.
 func TestDriverThatFails(t *testing.T) {
 	d := &failingAt{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(d, nil)
@@ -143,7 +143,7 @@ func TestDriverThatFails(t *testing.T) {
 	}
 }
 
-// A list tells what the index says of a current session that cannot be read.
+// A list shows the row of a current session that cannot be read.
 func TestCurrentThatCannotBeRead(t *testing.T) {
 	d := &failingAt{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(d, nil)
@@ -159,7 +159,7 @@ func TestCurrentThatCannotBeRead(t *testing.T) {
 	require.Equal(t, []session.Info{want}, infos)
 }
 
-// A store that opens while an erase is unfinished, or cannot tell, says so.
+// A store that opens while an erase is, or may be, unfinished logs that.
 func TestWarningOfAnUnfinishedErase(t *testing.T) {
 	for _, tt := range []struct {
 		call  string
@@ -179,7 +179,7 @@ func TestWarningOfAnUnfinishedErase(t *testing.T) {
 	}
 }
 
-// Every Action names who acts: the owner of a scope, or nobody.
+// Every Action names who acts: the owner of a scope, or no one.
 func TestAuditOfScopes(t *testing.T) {
 	var done []session.Action
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Audit: func(_ context.Context, a session.Action) { done = append(done, a) }})
@@ -203,7 +203,7 @@ func TestAuditOfScopes(t *testing.T) {
 	session.OpenDriver(memdriver.New(nil), nil).Audit(t.Context(), session.Action{}) // nobody listens
 }
 
-// Report logs what happened, with its session, and tells the observer.
+// Report logs an event with its session, and tells the observer.
 func TestReport(t *testing.T) {
 	var told []session.Event
 	var log bytes.Buffer

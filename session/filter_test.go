@@ -82,7 +82,7 @@ func TestFiltersInOrder(t *testing.T) {
 	require.Equal(t, []string{"1 of none in id", "2 of none in id"}, swept)
 }
 
-// What a filter returns is checked, and its error fails the call and nothing else.
+// The result of a filter is checked, and its error fails only the call.
 func TestFilterThatFails(t *testing.T) {
 	wrong, long := errors.New("wrong"), make([]byte, transcript.DefaultMaxLine+1)
 	for name, tt := range map[string]struct {

@@ -34,7 +34,7 @@ func init() {
 	storetest.Register("chatter", chatterChild)
 }
 
-// heard is what a follower has been given, up to the entry that says so.
+// heard describes the entries that a follower got before it reported them.
 type heard struct {
 	N   int    `json:"n"`
 	Sum string `json:"sum"` // over the IDs in order
@@ -43,7 +43,7 @@ type heard struct {
 const endOfTalk = "end"
 
 // listen follows a session to the end of the talk and calls told, and then to the
-// end of the session. Now and then it begins anew behind the last entry.
+// end of the session. Now and then it begins anew after the last entry.
 func listen(ctx context.Context, s *session.Session, rnd *rand.Rand, total int, told func(heard)) error {
 	sum, n, last := sha256.New(), 0, ""
 	for {
@@ -66,9 +66,8 @@ func listen(ctx context.Context, s *session.Session, rnd *rand.Rand, total int, 
 
 func hear(sum hash.Hash, e transcript.Entry) { fmt.Fprintln(sum, e.ID) }
 
-// followerChild has followers listen, half of them to a store that is only read. It
-// says when all have loaded the session, each of which keeps the history that it has
-// then.
+// followerChild has followers listen, half of them to a read-only store. It reports
+// when all have loaded the session. Each keeps its history from then.
 func followerChild(args []string, _ io.Reader, stdout io.Writer) error {
 	var n, total int
 	if _, err := fmt.Sscan(args[1], &n, &total); err != nil {
@@ -109,7 +108,7 @@ func followerChild(args []string, _ io.Reader, stdout io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// persist tries again what fails because the transcript was replaced.
+// persist repeats do while it fails because the transcript was replaced.
 func persist(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, session.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
@@ -123,7 +122,7 @@ func lookup(st *session.Store) (s *session.Session, err error) {
 	return s, err
 }
 
-// chatterChild appends as often as it is asked to, and then waits to be killed.
+// chatterChild appends as often as requested, and then waits to be killed.
 func chatterChild(args []string, stdin io.Reader, _ io.Writer) error {
 	most, err := strconv.Atoi(args[2])
 	if err != nil {
@@ -150,7 +149,7 @@ func chatterChild(args []string, stdin io.Reader, _ io.Writer) error {
 	return err
 }
 
-// talkOf reads what a follower should be given, and how many batches were cut.
+// talkOf returns what a follower should get, and the number of cut batches.
 func talkOf(t *testing.T, s *session.Session) (want heard, cut int) {
 	t.Helper()
 	sum := sha256.New()
@@ -169,8 +168,8 @@ func talkOf(t *testing.T, s *session.Session) (want heard, cut int) {
 	return want, cut
 }
 
-// Followers in several processes are given every entry once and in order,
-// whatever happens to writers, followers and the file.
+// Followers in several processes get every entry once and in order, whatever
+// happens to writers, followers and the file.
 func TestFollowProcesses(t *testing.T) {
 	t.Parallel()
 	const processes, writers = 4, 8

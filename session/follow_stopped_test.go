@@ -19,8 +19,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A follower that is stopped holds up no writer, and is given every entry once
-// when it goes on.
+// A follower that is stopped holds up no writer, and gets every entry once when
+// it continues.
 func TestFollowStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

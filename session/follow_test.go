@@ -152,7 +152,7 @@ func TestFollowEnds(t *testing.T) {
 	})
 }
 
-// A loop that is left waits for nothing, and leaves nothing behind.
+// A loop that is left waits for nothing, and leaves nothing running.
 func TestFollowLeavesNothing(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
@@ -175,7 +175,7 @@ func TestFollowLeavesNothing(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		require.Eventually(t, func() bool { // it says that it ends just before it does
+		require.Eventually(t, func() bool { // it reports its end just before
 			return !strings.Contains(stacks(), "filedriver.openNotes in goroutine")
 		}, time.Minute, time.Millisecond)
 	}
@@ -260,8 +260,7 @@ func pause() {
 	}
 }
 
-// followAside is follow in a goroutine of its own, which reads without being
-// asked.
+// followAside is follow in a goroutine of its own, which reads ahead.
 func followAside(t *testing.T, s *session.Session) *tail {
 	type pair struct {
 		e   transcript.Entry
@@ -296,8 +295,8 @@ func TestStoreFollow(t *testing.T) {
 			}
 		}()
 		require.Equal(t, session.Ref{}, <-hints)
-		// told waits for a hint of a session, or for one that says that it may be
-		// any.
+		// told waits for a hint of a session, or for one that may mean any
+		// session.
 		told := func(s *session.Session) {
 			for {
 				select {
@@ -328,7 +327,7 @@ func TestStoreFollow(t *testing.T) {
 	})
 }
 
-// More changes than a slow loop can be told one by one become one hint.
+// If a slow loop misses too many changes, it gets one hint for all of them.
 func TestStoreFollowSlow(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
@@ -408,8 +407,8 @@ func TestFollowPastADamagedAppend(t *testing.T) {
 	}
 }
 
-// Without a driver that watches, a loop over the store looks again and again, and is told
-// of what has changed and of nothing else.
+// If the driver cannot watch, a loop over the store looks again and again, and yields
+// only the changed sessions.
 func TestStoreFollowByLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := session.OpenDriver(bare{memdriver.New(nil)}, nil)
