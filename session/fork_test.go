@@ -76,8 +76,8 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 	}
 }
 
-// liveLines returns the IDs of the messages that a history can be made of, of
-// their first lines.
+// liveLines returns the IDs of the first lines of the messages that a history
+// can be made of.
 func liveLines(t *testing.T, s *session.Session) (ids []string) {
 	t.Helper()
 	f := rebuild.New(nil)
@@ -99,8 +99,8 @@ func liveLines(t *testing.T, s *session.Session) (ids []string) {
 	return ids
 }
 
-// A fork has the history that its base had, whatever the base is and whatever
-// becomes of it; and so has a fork of a fork.
+// A fork, or a fork of a fork, has the history that its base had, whatever the
+// base is and whatever becomes of it.
 func TestForkHistory(t *testing.T) {
 	t.Parallel()
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
@@ -260,8 +260,8 @@ func TestForkDescent(t *testing.T) {
 	})
 }
 
-// Metadata that was appended together with a message comes along, and says
-// nothing about the fork.
+// Metadata that was appended together with a message is copied, and has no
+// effect on the fork.
 func TestForkMeta(t *testing.T) {
 	t.Parallel()
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
@@ -282,7 +282,7 @@ func TestForkMeta(t *testing.T) {
 	})
 }
 
-// A fork costs what its history has, not what its base has.
+// The cost of a fork depends on its history, not its base.
 func TestForkBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -34,7 +34,7 @@ func init() {
 }
 
 // The disk is full in the middle of a turn, and then has room again: the turn
-// goes on in the same process, and nothing acknowledged is missing.
+// continues in the same process, and nothing acknowledged is missing.
 func TestFullDisk(t *testing.T) {
 	for place := range fulls {
 		t.Run(place, func(t *testing.T) {
@@ -78,8 +78,8 @@ func fullAppend(dir string) error {
 	return errors.Join(storetest.Say(s, 2, ""), st.Close())
 }
 
-// The index has no room: a session that this process is busy with goes on, and
-// a session cannot be made.
+// The index has no room: a session in use by this process continues, and a
+// session cannot be made.
 func fullIndex(dir string) error {
 	st, s, err := storetest.OpenSession(dir)
 	if err != nil {
@@ -212,13 +212,13 @@ func fullClose(dir string) error {
 	return errors.Join(storetest.Say(s, 4, ""), st.Close())
 }
 
-// There is no room for the copy that a transcript needs whose sync failed.
+// There is no room for the copy of a transcript whose sync failed.
 func fullCure(dir string) error {
 	return fullReading(dir, 6, func(path string) error { return os.Chmod(path, 0o600|os.ModeSticky) })
 }
 
-// There is no room to end the line that a dead writer left without its line break: it is
-// read as it is.
+// There is no room to end the line that a dead writer left without its line break: a
+// reader takes it as it is.
 func fullEnd(dir string) error {
 	return fullReading(dir, 6, func(path string) error {
 		info, err := os.Stat(path)
@@ -230,7 +230,7 @@ func fullEnd(dir string) error {
 }
 
 // fullReading changes the transcript of a session of six messages, and reads it while it
-// cannot be made good: that number of messages is there, and nothing can be appended.
+// cannot be repaired: it shows that number of messages, and refuses appends.
 func fullReading(dir string, messages int, change func(path string) error) error {
 	st, s, err := storetest.OpenSession(dir)
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// isSummary tells the requests of compact.Model from those of the agent.
+// isSummary tells requests of compact.Model from requests of the agent.
 func isSummary(r guardtest.Request) bool {
 	return len(r.Messages) == 1 && len(r.Tools) == 0 && r.System != storetest.AgentSystem
 }
 
 // Claw0, row by row: a plain call is left alone; one overflow, a second and
 // smaller request; two, a summary and a third request; three, the provider's
-// error. A history that was made smaller stays so, also after a restart.
+// error. A history that was made smaller stays so, even after a restart.
 func TestClaw0(t *testing.T) {
 	storetest.SkipRace(t)
 	overflow := guardtest.Fail(400, "invalid_request_error", "prompt is too long")
@@ -106,8 +106,8 @@ func TestClaw0(t *testing.T) {
 }
 
 // The sizes of claw0 for plain conversations: how many messages are summarised
-// and how many there are afterwards. Where the kept part begins with an answer
-// this is one message with the answer that accepts the summary: claw0 sent two
+// and how many there are afterwards. A kept part that begins with an answer
+// shares one message with the answer that accepts the summary: claw0 sent two
 // of one role, which providers refuse.
 func TestClaw0Sizes(t *testing.T) {
 	for _, size := range []struct{ total, covered, left int }{
@@ -198,7 +198,7 @@ func TestLongTurn(t *testing.T) {
 	}
 }
 
-// skewed counts an eighth more than the default, if it is to.
+// skewed, if true, counts an eighth more than the default.
 type skewed bool
 
 func (s skewed) Count(system string, tools []transcript.Tool, msgs []transcript.Message) int {
@@ -210,7 +210,7 @@ func (s skewed) Count(system string, tools []transcript.Tool, msgs []transcript.
 }
 
 // A prompt that the session keeps takes a part of the window, whether it is at the
-// top or said later: no request with it is too long.
+// top or comes later: no request with it is too long.
 func TestLongKeptPrompt(t *testing.T) {
 	storetest.SkipRace(t)
 	const window = 32_000
@@ -265,7 +265,7 @@ func TestLongConversation(t *testing.T) {
 	}}
 	compactions := 0
 	for i := range turns {
-		if i%40 == 39 { // another process goes on
+		if i%40 == 39 { // another process continues
 			want := storetest.Request(t, s)
 			storetest.Close(t, st)
 			st = storetest.Open(t, dir, opts)
@@ -300,8 +300,8 @@ func TestLongConversation(t *testing.T) {
 
 var _ guard.Compactor = (*session.Session)(nil)
 
-// A request that the provider has refused is made smaller, however little has come in since
-// the last compaction, also when the summarizer is out of service.
+// A request that the provider has refused is made smaller, however little has come in
+// since the last compaction, even if the summarizer is out of service.
 func TestRefusalIsNeverTooSoon(t *testing.T) {
 	const window = 16_000
 	words := func(n int) string { return strings.Repeat("word ", n) }

@@ -31,7 +31,7 @@ func TestKeysAfterRestart(t *testing.T) {
 		later     int  // keyed appends after it, before the compactions
 		compacted int  // compactions
 		since     int  // keyed appends after them
-		honoured  bool // older keys may be honoured too
+		honoured  bool // older ones may also be honoured
 	}{
 		{name: "not compacted", later: 200, honoured: true},
 		{name: "kept by the compaction", kept: true, later: 200, compacted: 1, honoured: true},
@@ -104,8 +104,8 @@ func TestKeysAfterRestart(t *testing.T) {
 	}
 }
 
-// A key is honoured however long its batch is and however much follows it, by other
-// processes too, and after a restart.
+// A key is honoured however long its batch is and however much follows it, even by
+// other processes and after a restart.
 func TestKeyOfALongBatch(t *testing.T) {
 	dir := t.TempDir()
 	st, other := storetest.Open(t, dir, storetest.Unsynced), storetest.Open(t, dir, storetest.Unsynced)
@@ -164,8 +164,8 @@ func TestRepeatedReadsAgain(t *testing.T) {
 	}
 }
 
-// A key belongs to what was said under it: a letter more or less, another kind of
-// entry or another tool's result is other content.
+// A key belongs to the content that was appended under it: one letter, another
+// kind of entry or another tool's result changes it.
 func TestKeyOfOtherContent(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
 	defer storetest.Close(t, st)
@@ -198,8 +198,8 @@ func (d *cancelling) Append(ctx context.Context, ref driver.Ref, lines []driver.
 	return res, err
 }
 
-// A caller that gives up while a repeated append is looked for is not told that
-// its entries were rewound.
+// A caller that gives up during the search for a repeated append gets no report
+// that its entries were rewound.
 func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
 	mem := memdriver.New(nil)
 	first := session.OpenDriver(memdriver.Reopen(mem), nil)
@@ -218,7 +218,7 @@ func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
 }
 
 // A rewind by another process can bring a batch back that no compaction kept and that
-// lies far behind: its key is honoured again, also by a process that has not read the
+// lies far back: its key is honoured again, even by a process that has not read the
 // rewind, or reads it for what the append needs.
 func TestKeyBroughtBackByAnotherProcess(t *testing.T) {
 	for _, made := range []bool{false, true} {
@@ -256,7 +256,7 @@ func TestKeyBroughtBackByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A repeated append gives the entries that are in the file, also if another
+// A repeated append gives the entries that are in the file, even if another
 // store wrote them.
 func TestRepeatedByAnotherStore(t *testing.T) {
 	dir := t.TempDir()
@@ -278,8 +278,8 @@ func TestRepeatedByAnotherStore(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The key that the header of a fork holds is looked up while other keys come and push it
-// out of the last ones. It is honoured all the time.
+// The key in the header of a fork is looked up while other keys push it out of the last
+// ones. It is honoured all the time.
 func TestHeldKeyWhileOthersCome(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
@@ -311,7 +311,8 @@ func TestHeldKeyWhileOthersCome(t *testing.T) {
 	wg.Wait()
 }
 
-// A key that a compaction holds is honoured, though a line of its batch is damaged since.
+// A key that a compaction holds is honoured, even if a line of its batch was damaged
+// since.
 func TestHeldKeyOfADamagedBatch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -49,8 +49,8 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	require.Error(t, err, "the spoilt transcript was loaded")
 }
 
-// An index that cannot be read is made again from the transcripts, and another
-// program's index beside it makes the folder another program's.
+// An index that cannot be read is made again from the transcripts. If another
+// program's index is next to it, the folder belongs to that program.
 func TestCorruptIndex(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -130,9 +130,9 @@ type rowless struct{ driver.Driver }
 
 func (rowless) Put(context.Context, driver.Row) error { return syscall.ENOSPC }
 
-// A parent that cannot be looked at is not taken for one in another store: its child
-// would be nobody's. Only one that is not there may be, and an owner that is given
-// needs no parent.
+// A parent that cannot be read is not taken for one in another store: its child
+// would get no owner. Only a missing parent may be, and a given owner needs no
+// parent.
 func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(unreadable{memdriver.New(nil)}, nil)
@@ -151,7 +151,7 @@ func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// unreadable is a driver that may not read the session "parent".
+// unreadable is a driver that cannot read the session "parent".
 type unreadable struct{ driver.Driver }
 
 func (d unreadable) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
@@ -161,7 +161,7 @@ func (d unreadable) Get(ctx context.Context, ref driver.Ref) (driver.Row, error)
 	return d.Driver.Get(ctx, ref)
 }
 
-// A transcript that somebody puts into the folder, and that one process has found by
+// A transcript that a user puts into the folder, and that one process has found by
 // its ID, is in the lists of all others.
 func TestFoundByIDIsListed(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestUnfinishedCreation(t *testing.T) {
 	require.Len(t, infos, 2)
 }
 
-// Delete removes the file. A transcript that somebody puts back is a session
+// Delete removes the file. A transcript that a user puts back is a session
 // again.
 func TestDeleteRemovesTheFile(t *testing.T) {
 	dir := t.TempDir()
@@ -268,7 +268,7 @@ func TestTitleIsClean(t *testing.T) {
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title}))
 	require.Equal(t, given+"!", title)
 	require.Equal(t, want+"!", storetest.Info(t, s).Title)
-	line, err := transcript.ParseEntry([]byte(`{"type":"meta","id":"m","ts":"2026-01-01T00:00:00Z","title":"\u001b\u2066x"}`)) // by another program
+	line, err := transcript.ParseEntry([]byte(`{"type":"meta","id":"m","ts":"2026-01-01T00:00:00Z","title":"\u001b\u2066x"}`)) // of another program
 	require.NoError(t, err)
 	var end int64
 	for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
@@ -363,8 +363,8 @@ func TestSummaryAlone(t *testing.T) {
 	}
 }
 
-// The newest sessions are the same, asked for alone or among all, whichever
-// driver can tell them faster.
+// The newest sessions are the same, listed alone or among all, whichever driver
+// can list them faster.
 func TestListTheNewest(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	opts := &session.Options{Sync: session.SyncNever, Now: func() time.Time {

@@ -48,7 +48,7 @@ func TestKill(t *testing.T) {
 }
 
 // survived opens the store after a kill, checks it, appends a text and returns
-// what was acknowledged. A second restart changes nothing.
+// its acknowledgement. A second restart changes nothing.
 func survived(t *testing.T, dir string, acked []storetest.Report, next string) storetest.Report {
 	t.Helper()
 	st := storetest.Open(t, dir, nil)
@@ -65,8 +65,8 @@ func survived(t *testing.T, dir string, acked []storetest.Report, next string) s
 }
 
 // killAgent starts an agent and kills it when it has come to a phase for the
-// n-th time. It returns what was acknowledged, and whether nothing was after
-// the agent had announced the phase.
+// n-th time. It returns the acknowledged appends, and whether none followed the
+// announcement of the phase.
 func killAgent(t *testing.T, dir, phase string, n int) (acked []storetest.Report, hit bool) {
 	t.Helper()
 	cmd := storetest.Child(t, "agent", dir, phase, fmt.Sprint(n))
@@ -97,7 +97,7 @@ func killAgent(t *testing.T, dir, phase string, n int) (acked []storetest.Report
 	return acked, hit
 }
 
-// checkAcked holds that every acknowledged append is in the session, once and
+// checkAcked checks that every acknowledged append is in the session, once and
 // in order, and that a question without an answer is pending.
 func checkAcked(t *testing.T, s *session.Session, acked []storetest.Report) {
 	t.Helper()

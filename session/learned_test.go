@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Of the windows that are known the smallest one says what is too soon: here that
-// of the guard.
+// The smallest of the known windows decides when a compaction is too soon: here
+// the guard's.
 func TestSmallestWindowCounts(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: storetest.Thousands{},
@@ -153,7 +153,7 @@ func (tenfold) Count(system string, tools []transcript.Tool, msgs []transcript.M
 	return 10 * storetest.Thousands{}.Count(system, tools, msgs)
 }
 
-// Knowledge of one model says nothing about another: the one that the last
+// Findings about one model do not apply to another: the model that the last
 // answer names is in use.
 func TestAfterTurnKnowsWhichModel(t *testing.T) {
 	small, big := transcript.Calibration{Model: "small", Window: 15_000}, transcript.Calibration{Model: "big", Factor: 2}
@@ -201,8 +201,8 @@ func TestAfterTurnKnowsWhichModel(t *testing.T) {
 	}
 }
 
-// A session that moves between models goes by the window of the model that answers, in
-// a call by the window of the called model, and by the Window for a model without one.
+// A session that moves between models uses the window of the model that answers; in a
+// call, of the called model; and the Window for a model without one.
 func TestWindowOfEachModel(t *testing.T) {
 	summaries := []int{} // tokens that were allowed
 	st := storetest.Open(t, t.TempDir(), &session.Options{

@@ -29,7 +29,7 @@ func ready(first int, texts ...string) (entries []transcript.Entry) {
 }
 
 // Entries that are appended as lines are read as they are, here, by another
-// store and after a restart, beside what Append writes.
+// store and after a restart, mixed with those of Append.
 func TestAppendLines(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -57,8 +57,8 @@ func TestAppendLines(t *testing.T) {
 	require.Equal(t, want, storetest.History(t, storetest.Load(t, st, storetest.CLI)))
 }
 
-// A writer that died has left a line without an end. Nobody has appended since a caller has
-// read it, so entries can be appended there.
+// A writer that died has left a line without an end. Nothing was appended since a caller
+// has read it, so entries can be appended there.
 func TestAppendLinesBehindATornLine(t *testing.T) {
 	for name, torn := range map[string]string{"torn": `{"id":"torn`, "whole": string(ready(9, "whole")[0].Line())} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAppendLinesRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A session that is made with a header has what the header says.
+// A session that is made with a header takes its data.
 func TestCreateWithHeader(t *testing.T) {
 	ctx := t.Context()
 	st := session.OpenDriver(memdriver.New(nil), nil)

@@ -12,7 +12,7 @@ import (
 )
 
 // A list in the process that wrote the sessions costs its page, however many
-// sessions there are: also the list after an append to one of them.
+// sessions there are, even after an append to one of them.
 func TestListCostsItsPage(t *testing.T) {
 	if storetest.Brief {
 		t.Skip("the race detector allocates too")
@@ -45,7 +45,7 @@ func TestListCostsItsPage(t *testing.T) {
 }
 
 // The first list of a process reads the whole index. A session costs it few
-// allocations, with the lines that its creation has left there.
+// allocations, including the lines that its creation has left there.
 func TestFirstListIsCheap(t *testing.T) {
 	if storetest.Brief {
 		t.Skip("the race detector allocates too")

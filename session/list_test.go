@@ -87,10 +87,9 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
-// Pages have every session that nobody touches exactly once, whatever happens
-// to others, also where sessions of several agents have one time and one ID.
-// The current session of a whole key is that of this key, not one of a key with more
-// parts.
+// Pages show every untouched session exactly once, whatever happens to others, even
+// if sessions of several agents share a time and an ID. The current session of a
+// whole key is that of this key, not one of a key with more parts.
 func TestListCurrentOfAKey(t *testing.T) {
 	for name, st := range map[string]*session.Store{
 		"memory": session.OpenDriver(memdriver.New(nil), nil),
@@ -216,8 +215,8 @@ func TestListCursorIsChecked(t *testing.T) {
 	require.Empty(t, storetest.ListIDs(t, st, &session.ListOptions{After: good}))
 }
 
-// A list goes on behind every session that it has, also behind one of which only the name
-// of the file is known.
+// A list continues after every session that it shows, even after one of which only the
+// name of the file is known.
 func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -270,8 +269,8 @@ func TestInfoJSON(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"kind":"append","session":{"agent":"main","id":"x"},"error":%q}`, err.Error()), storetest.JSON(t, e))
 }
 
-// An owner or a label that is not UTF-8 is refused. A line would have another one in
-// its place, so that the session was listed and erased with those of somebody else.
+// An owner or a label that is not UTF-8 is refused. A line would hold another one,
+// so that the session was listed and erased with those of another owner.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	st := storetest.Open(t, storetest.Scratch(t), nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript/redact"
 )
 
-// Once a store masks, a program that does not know it writes no secret, and is warned.
+// Once a store masks, a program without the filter writes no secret, and is warned.
 func TestMaskedStoreRemembers(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, masking(redact.Secrets))
@@ -59,7 +59,8 @@ func TestUnmaskedStore(t *testing.T) {
 	require.Len(t, storetest.Grep(t, dir, storetest.Secret), 2)
 }
 
-// The first program masks by its own hook in a scope; others by the ready one.
+// The first program masks with its own hook in a scope; others with the ready
+// one.
 func TestMaskedStoreOfScopes(t *testing.T) {
 	drv := memdriver.New(nil)
 	hook := func(_ context.Context, s string) string { return strings.ReplaceAll(s, "4711", "[account]") }

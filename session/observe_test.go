@@ -21,8 +21,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// watch opens a store that sends its events of some kinds, and in whose name
-// they were told.
+// watch opens a store that sends its events of some kinds.
 func watch(t *testing.T, dir string, sync session.SyncPolicy, kinds ...session.EventKind) (*session.Store, chan session.Event) {
 	t.Helper()
 	events := make(chan session.Event, 1000)
@@ -137,8 +136,8 @@ func TestObserveWait(t *testing.T) {
 	require.NoError(t, errors.Join(unlock(), l.Close(), root.Close()))
 }
 
-// An unfinished line that was ended, whole or torn, and a cut append whose
-// retry takes its place.
+// The store repairs an unfinished line, whole or torn, and a cut append that
+// its retry replaces.
 func TestObserveRepair(t *testing.T) {
 	const whole = `{"type":"user","id":"W","ts":"2026-11-20T08:00:00Z","content":"whole"}`
 	const cut = `{"type":"user","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"idem":"k","idemHash":"h","content":"half"}` + "\n"
@@ -185,7 +184,7 @@ func TestObserveRepair(t *testing.T) {
 	}
 }
 
-// observeDamage collects the damage that a store tells about.
+// observeDamage collects the damage that a store reports.
 func observeDamage(told *[]transcript.Damage) func(context.Context, session.Event) {
 	return func(_ context.Context, e session.Event) {
 		if e.Kind == session.EventDamage {
@@ -194,7 +193,7 @@ func observeDamage(told *[]transcript.Damage) func(context.Context, session.Even
 	}
 }
 
-// dawdling refuses to write, and takes an hour to say where.
+// dawdling refuses writes, and takes an hour for a path.
 type dawdling struct{ driver.Driver }
 
 func (dawdling) Append(context.Context, driver.Ref, []driver.Line, driver.Cursor, func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {

@@ -23,7 +23,7 @@ type counter int
 
 func (c counter) Count(string, []transcript.Tool, []transcript.Message) int { return int(c) }
 
-// said are options of a compaction whose functions answer with a name.
+// said returns options of a compaction whose functions report a name.
 func said(name string, n int, heard *[]string) compact.Options {
 	return compact.Options{
 		Window: 1_000 * n, Keep: compact.Keep{Turns: n}, Trigger: compact.Trigger{Threshold: 10_000 * n}, Room: 100 * n,
@@ -66,7 +66,7 @@ func TestOptionsOfACompaction(t *testing.T) {
 	}
 }
 
-// optionsBy returns for each field whose it is.
+// optionsBy returns the origin of each field.
 func optionsBy(o compact.Options, heard *[]string) map[string]string {
 	name := func(call bool) string { return map[bool]string{false: "store", true: "call"}[call] }
 	read, _ := o.Files(transcript.ToolCallBlock{})
@@ -91,7 +91,7 @@ func optionsBy(o compact.Options, heard *[]string) map[string]string {
 	return by
 }
 
-// Without any, the defaults are those of the form in which the summary is shown.
+// Without options, the form in which the summary is shown sets the defaults.
 func TestDefaultsOfACompaction(t *testing.T) {
 	for form, most := range map[rebuild.SummaryForm]int{rebuild.SummaryUser: 0, rebuild.SummarySystem: 2_048} {
 		st := session.OpenDriver(memdriver.New(nil), &session.Options{Summary: form})

@@ -148,7 +148,7 @@ func TestProcessesAppend(t *testing.T) {
 // results, a last answer. Every acknowledged append is announced. The arguments
 // are the folder, a phase and a number: when the agent comes to that phase for
 // the n-th time it announces that it is there and waits to be killed. In the
-// phase "large append" it goes on instead, so that the kill meets a write.
+// phase "large append" it continues, so that the kill meets a write.
 func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	phase, loaded := args[1], false
 	n, err := strconv.Atoi(args[2])
@@ -163,7 +163,7 @@ func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
 		if n--; n != 0 {
 			return
 		}
-		_ = out.Encode(storetest.Report{Did: what, Here: true}) // if it fails, nobody waits for it
+		_ = out.Encode(storetest.Report{Did: what, Here: true}) // if it fails, no reader is left
 		if what != "large append" {
 			_, _ = io.Copy(io.Discard, stdin) // ends with the parent
 		}

@@ -23,7 +23,7 @@ import (
 const cutBatch = `{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half of an answer"}]}` + "\n"
 
 // A cut batch that another process leaves while this one reads: the next read
-// shows what is there, as a restart does.
+// shows the same as a restart.
 func TestCutBatchOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
@@ -39,7 +39,7 @@ func TestCutBatchOfAnother(t *testing.T) {
 	tokens := storetest.Info(t, s).Tokens
 	storetest.Close(t, st)
 
-	// After the loss of the index the row has the cut batch too.
+	// After the loss of the index the row counts the cut batch.
 	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
@@ -50,7 +50,7 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.Equal(t, 2, infos[0].Messages)
 }
 
-// still is a driver that nothing may ask to write to a session.
+// still is a driver on which no call may write to a session.
 type still struct {
 	driver.Driver
 	t *testing.T
@@ -121,8 +121,8 @@ func TestAppendBehindAnOpenBatch(t *testing.T) {
 	require.Equal(t, `[u:q][a:half of an answer][u:next]`, shape(t, s))
 }
 
-// bareRows is a driver whose index knows of a session what row leaves of it,
-// and whose scans from the beginning fail after some records while fails is set.
+// bareRows is a driver whose index holds the part of a row that row keeps, and
+// whose scans from the beginning fail after some records while fails is set.
 type bareRows struct {
 	driver.Driver
 	row   func(driver.Row) driver.Row
@@ -158,7 +158,7 @@ func (d *bareRows) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor,
 var errNoRead = errors.New("cannot be read")
 
 // compacted makes a session with eight messages, a compaction that keeps none of
-// them and one message behind it, and returns what Info says of it.
+// them and one message after it, and returns its Info.
 func compacted(t *testing.T, drv driver.Driver) session.Info {
 	t.Helper()
 	st := session.OpenDriver(drv, nil)
@@ -170,8 +170,8 @@ func compacted(t *testing.T, drv driver.Driver) session.Info {
 	return storetest.Info(t, s)
 }
 
-// Lines that the index does not know are counted once, even if a first count
-// has failed.
+// Lines that the index lacks are counted once, even if a first count has
+// failed.
 func TestLostRowIsCountedOnce(t *testing.T) {
 	mem := memdriver.New(nil)
 	want := compacted(t, mem)
@@ -186,8 +186,8 @@ func TestLostRowIsCountedOnce(t *testing.T) {
 	require.Equal(t, want, storetest.Info(t, s))
 }
 
-// An append does not read what the index has lost to put a row; the end of the
-// turn does.
+// An append does not read lines that the index has lost to put a row; the end
+// of a turn does.
 func TestLostRowIsPutAfterTurn(t *testing.T) {
 	mem := memdriver.New(nil)
 	want := compacted(t, mem)
@@ -207,7 +207,7 @@ func TestLostRowIsPutAfterTurn(t *testing.T) {
 	require.Equal(t, want.Messages+3, d.puts[0].Messages)
 }
 
-// A row that says more than the transcript has is not believed.
+// A row that covers more than the transcript holds is ignored.
 func TestRowAheadOfItsTranscript(t *testing.T) {
 	mem := memdriver.New(nil)
 	want := compacted(t, mem)
@@ -244,8 +244,8 @@ func TestListForeignKey(t *testing.T) {
 	}
 }
 
-// A rewind to the beginning takes back no calibration: a restart knows what was
-// learned since the last compaction, and nothing older.
+// A rewind to the beginning takes back no calibration: a restart finds those
+// since the last compaction, and nothing older.
 func TestCalibrationBeforeTheBeginning(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
@@ -270,8 +270,8 @@ func TestCalibrationBeforeTheBeginning(t *testing.T) {
 	storetest.Close(t, st)
 }
 
-// The folder of an agent with a long name does not have the name. After the loss
-// of its index the headers say it.
+// The folder of an agent with a long name is not named so. After the loss of its
+// index the headers give the name.
 func TestLongAgentWithoutIndex(t *testing.T) {
 	dir := t.TempDir()
 	key := session.Key{Agent: strings.Repeat("agent/", 40), Channel: "c", Peer: "p"}
@@ -290,8 +290,8 @@ func TestLongAgentWithoutIndex(t *testing.T) {
 	require.Equal(t, ref, infos[0].Ref)
 }
 
-// A reader that is open while a writer dies in the middle of a batch shows
-// what is whole of it, and the next append stands on its own.
+// A reader that is open while a writer dies in the middle of a batch shows its
+// whole lines, and the next append is separate.
 func TestHalfABatchWhileReading(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)

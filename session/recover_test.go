@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A flaky driver refuses appends after one that it kept and could not sync,
+// A flaky driver refuses appends after one that it wrote and could not sync,
 // until a Flush that cures has succeeded.
 type flaky struct {
 	driver.Driver
@@ -66,7 +66,7 @@ func TestRecover(t *testing.T) {
 	}
 	drv.stuck = false
 	require.NoError(t, s.Recover(t.Context()))
-	// The state has been read anew, before any other call.
+	// The state was read anew, before any other call.
 	require.Equal(t, 2, storetest.Info(t, s).Turns)
 	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("two"))
 	if err != nil || !done.Repeated {

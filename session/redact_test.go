@@ -73,7 +73,7 @@ func TestRedactEverywhere(t *testing.T) {
 		require.Empty(t, storetest.Grep(t, dir, word), word)
 	}
 
-	// Numbers, names, spaces and what else is no text are as they were.
+	// Numbers, names, spaces and other non-texts are as they were.
 	found := storetest.Grep(t, dir, `"input":{"key": ["[masked]", 1.50], "password":"[masked]", "n":12e3}`)
 	require.NotEmpty(t, found)
 	require.Empty(t, storetest.Grep(t, dir, "the key is"), "the reasoning of an answer that was changed")
@@ -105,7 +105,7 @@ func TestFilterRefusesASummary(t *testing.T) {
 	require.Equal(t, end, storetest.Info(t, s).End)
 }
 
-// An append that is tried again is the same append, whatever was redacted.
+// A retry is the same append, whatever was redacted.
 func TestRedactRetry(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), masking(redact.Secrets))
 	defer storetest.Close(t, st)
@@ -156,8 +156,8 @@ func TestRedactAnyHook(t *testing.T) {
 	}
 }
 
-// The names of tools stay: a text names the tools that may be called as the request that
-// defines them does.
+// The names of tools stay, so a text names callable tools in the same way as the request
+// that defines them.
 func TestRedactKeepsToolNames(t *testing.T) {
 	hook := func(_ context.Context, text string) string { return strings.ReplaceAll(text, "secret", "[masked]") }
 	st := session.OpenDriver(memdriver.New(nil), masking(hook))

@@ -37,7 +37,7 @@ func eraseWord(recs iter.Seq2[transcript.Record, error], write func(transcript.E
 	return nil
 }
 
-// repeatFirst starts an Update that says again what the first message says.
+// repeatFirst starts an Update that repeats the text of the first message.
 func repeatFirst(t *testing.T, s *session.Session) <-chan error {
 	t.Helper()
 	end := make(chan error, 1)
@@ -51,8 +51,8 @@ func repeatFirst(t *testing.T, s *session.Session) <-chan error {
 	return end
 }
 
-// A call that waits while something is erased from the session is written before that, or
-// decided over the new lines: it brings no erased word back.
+// A call that waits during an erase of the session is written before it, or decided over
+// the new lines: it brings no erased word back.
 func TestErasedWhileOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drv := memdriver.New(nil)
@@ -84,7 +84,7 @@ func TestErasedWhileOthersWait(t *testing.T) {
 	})
 }
 
-// The same if another process erases it.
+// The same if another process erases.
 func TestErasedByAnotherWhileOthersWait(t *testing.T) {
 	dir := storetest.Scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestErasedByAnotherWhileOthersWait(t *testing.T) {
 	})
 }
 
-// deleting is a driver with which another process makes a session of bert's of each that
-// was deleted.
+// deleting is a driver: another process makes a session of bert's under each ID that was
+// deleted.
 type deleting struct {
 	*held
 	t *testing.T
@@ -126,8 +126,8 @@ func (d deleting) Delete(ctx context.Context, at driver.Cursor, refs ...driver.R
 	return err
 }
 
-// What waits while the session is deleted is not written to another owner's session that
-// has its ID then.
+// A call that waits while the session is deleted does not write to another owner's
+// session with its ID.
 func TestDeletedWhileOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &held{Driver: memdriver.New(nil)}
@@ -155,7 +155,7 @@ func TestDeletedWhileOthersWait(t *testing.T) {
 	})
 }
 
-// replacedScans has scans fail because the transcript was replaced.
+// replacedScans makes scans fail as if the transcript was replaced.
 type replacedScans struct {
 	driver.Driver
 	fail atomic.Int32 // how many
@@ -191,8 +191,8 @@ func TestFollowReplacedTwice(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// It begins however often that happens then, up to a limit, after which the transcript is
-// taken for cut.
+// A loop begins however often that happens, up to a limit, after which the transcript
+// counts as cut.
 func TestFollowReplacedAtFirst(t *testing.T) {
 	drv := &replacedScans{Driver: memdriver.New(nil)}
 	s := storetest.Load(t, session.OpenDriver(drv, nil), storetest.CLI)

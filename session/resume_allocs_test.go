@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Resuming a session by its ID costs what its history has, however much a compaction
-// has cut off, with the index and without.
+// The cost of resuming a session by its ID depends on its history, not on the part
+// before a compaction, with or without an index.
 func TestResumeCostsItsHistory(t *testing.T) {
 	if storetest.Brief {
 		t.Skip("the race detector allocates too")

@@ -15,9 +15,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Whatever the lines of a transcript are, a session that is resumed has the history
-// that the fold of all of them gives, and so has a process that reads them one after
-// the other.
+// Whatever the lines of a transcript are, a resumed session, and a process that
+// reads the lines one by one, have the history that the fold of all of them gives.
 func TestResumeOfABrokenTranscript(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 30, 600, 30_000))) {
@@ -96,7 +95,7 @@ func (b *brokenLines) body() transcript.Body {
 }
 
 // batch adds the lines of one append, of which some may be missing, damaged or out of
-// order; then it may be made again, or be there twice.
+// order. The append may then be retried, or be there twice.
 func (b *brokenLines) batch() {
 	idem := ""
 	if b.rnd.IntN(4) == 0 {

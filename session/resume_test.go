@@ -15,8 +15,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// To go on with a conversation costs what its history has, not what its
-// transcript has.
+// The cost of resuming a conversation depends on its history, not on its
+// transcript.
 func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
@@ -58,8 +58,8 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	require.Equal(t, 1, storetest.Turns(t, s))
 }
 
-// After a rewind to the beginning a restart sees the empty history, and what was
-// learned about models before it.
+// After a rewind to the beginning a restart sees the empty history, and earlier
+// findings about models.
 func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
@@ -89,9 +89,9 @@ func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	require.Equal(t, 106, storetest.Turns(t, s))
 }
 
-// A compaction that another program has made may not say how many turns it stands for,
-// or name an entry that a rewind has taken back: what it says is looked for among all
-// lines, also by who has read the last part of them.
+// A compaction of another program may lack its number of turns, or name an entry that
+// a rewind has taken back: its entry is then looked for among all lines, even by a
+// reader of the last part.
 func TestResumeBeforeAForeignCompaction(t *testing.T) {
 	for name, compaction := range map[string]func(asked, rewound, last string) transcript.Compaction{
 		"without turns": func(_, _, last string) transcript.Compaction {
@@ -124,8 +124,8 @@ func TestResumeBeforeAForeignCompaction(t *testing.T) {
 	}
 }
 
-// Without an index it is the same: the last compaction is looked for from the
-// end.
+// The same holds without an index: the search for the last compaction begins at
+// the end.
 func TestResumeWithoutIndex(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)

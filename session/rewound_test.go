@@ -34,7 +34,7 @@ func TestAnswerToRewoundEntries(t *testing.T) {
 	require.NoError(t, err)
 	second := storetest.Add(t, s, transcript.UserText("two"))[0]
 
-	// It comes in right before the append.
+	// The rewind comes right before the append.
 	hooked.before = func([]driver.Line) {
 		hooked.before = nil
 		storetest.Add(t, s2, transcript.Rewind{To: first})
@@ -43,7 +43,7 @@ func TestAnswerToRewoundEntries(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict)
 	require.NotContains(t, storetest.History(t, s), "late")
 
-	// Another rewind in between is no reason to refuse an answer.
+	// Another rewind in between does not make Append refuse an answer.
 	hooked.before = func([]driver.Line) {
 		hooked.before = nil
 		storetest.Add(t, s2, transcript.Rewind{To: second}) // it is in force again

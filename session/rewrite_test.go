@@ -119,7 +119,7 @@ func TestRewriteRefuses(t *testing.T) {
 }
 
 // Agents whose names begin with '_' belong to the library: no key leads to one, and only
-// a list of the agent has its sessions.
+// a list of that agent shows its sessions.
 func TestAgentsOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	hook := session.Filter{Write: func(_ context.Context, ref session.Ref, entries []transcript.Entry) ([]transcript.Entry, error) {

@@ -14,7 +14,7 @@ import (
 )
 
 // A process that has closed the transcript of a session does not continue at its old
-// place when the session was deleted and imported again with the same header.
+// place after the session was deleted and imported with the same header.
 func TestImportAfterADeletion(t *testing.T) {
 	dir := t.TempDir()
 	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever, OpenFiles: -1})

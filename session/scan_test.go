@@ -16,7 +16,7 @@ import (
 )
 
 // A scan of a session's own lines leaves out the copied ones, in both directions, and
-// nothing of a session that is no fork.
+// nothing if the session is not a fork.
 func TestScanOwn(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	s := storetest.Load(t, st, storetest.CLI)
@@ -39,7 +39,7 @@ func TestScanOwn(t *testing.T) {
 	}
 }
 
-// A scan yields what a reader of all lines would choose by the options, in both directions.
+// A scan yields the records that its options select among all, in both directions.
 func TestScanOptions(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		s := storetest.Load(t, st, storetest.CLI)
@@ -77,7 +77,7 @@ func TestScanOptions(t *testing.T) {
 				var got []int64
 				for rec, err := range s.Scan(t.Context(), o) {
 					require.NoError(t, err)
-					if o.Keep == nil || one(rec.Entry.Line()) { // backward it may let lines beside them through
+					if o.Keep == nil || one(rec.Entry.Line()) { // backward it may let their neighbours through
 						got = append(got, rec.Offset)
 					}
 				}
@@ -109,7 +109,7 @@ func scanOptions(places []int64, ids []string, keep func([]byte) bool) (all []se
 	return all
 }
 
-// A scan is one of the owner's sessions, and ends when its loop does.
+// A scan reads only the owner's sessions, and ends with its loop.
 func TestScanEnds(t *testing.T) {
 	drv := memdriver.New(nil)
 	st := session.OpenDriver(drv, nil)

@@ -19,7 +19,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// No method of a scope shows or changes a session of somebody else. A method
+// No method of a scope shows or changes a session of another owner. A method
 // that is not in the table fails the test.
 func TestScope(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// scopeMethods try each method of a scope on a session of somebody else.
+// scopeMethods try each method of a scope on another owner's session.
 func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *session.Session) {
 	absent := func(t *testing.T, err error) {
 		t.Helper()
@@ -82,7 +82,7 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 	parent := func(s *session.Session) transcript.Link {
 		return transcript.Link{Agent: s.Ref().Agent, Session: s.Ref().ID, Entry: "x"}
 	}
-	// A session that was made under the key of another owner's is new, and goes again.
+	// A session made under the key of another owner's is new, and is deleted again.
 	ownKey := func(t *testing.T, scope *session.Store, s *session.Session, mine *session.Session, err error) {
 		t.Helper()
 		require.NoError(t, err)
@@ -228,7 +228,8 @@ func TestScopedSession(t *testing.T) {
 	_, err = s.AppendLines(ctx, end, transcript.Entry{ID: "x", Body: transcript.Header{Owner: "bert"}})
 	require.Error(t, err)
 	require.Equal(t, lines, storetest.Lines(t, s))
-	// An owner in another line says nothing, and a gen is one of the owner's key.
+	// An owner in another line has no effect, and a gen belongs to the owner's
+	// key.
 	line, err := transcript.ParseEntry([]byte(`{"type":"meta","id":"y","ts":"2026-11-20T08:00:00Z","owner":"bert"}`))
 	require.NoError(t, err)
 	end, err = s.AppendLines(ctx, end, line)
@@ -257,7 +258,7 @@ func TestScopedSession(t *testing.T) {
 	require.NoError(t, s.MakeCurrent(ctx))
 }
 
-// A handle of a scope is of no use for a session of another owner that has its ID now.
+// A handle of a scope does not reach a session of another owner that now has its ID.
 func TestScopedHandleOfAnID(t *testing.T) {
 	t.Parallel()
 	for name, opened := range map[string]func(t *testing.T) *session.Store{
@@ -326,8 +327,8 @@ func TestScopedHandleOfAnID(t *testing.T) {
 	}
 }
 
-// A deletion that has failed half way is nobody's: a scope does not say whose session
-// it was, not even to its owner, and the store finishes it.
+// A session whose deletion has failed half way is in no scope, not even its owner's,
+// and the store finishes the deletion.
 func TestScopeOfAHalfDeletedSession(t *testing.T) {
 	t.Parallel()
 	dir := storetest.Scratch(t)
@@ -350,8 +351,8 @@ func TestScopeOfAHalfDeletedSession(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "agents/main/sessions", ref.ID+".jsonl"))
 }
 
-// A scope follows its own sessions. What is gone could have been one of them, so it is told
-// that anything may have changed.
+// A scope follows its own sessions. A missing session could have been one of them, so the
+// hint is that anything may have changed.
 func TestFollowOfAScope(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)

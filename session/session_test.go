@@ -201,7 +201,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// A history may be changed by who got it.
+// The caller may change a history.
 func TestHistoryIsTheCallers(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
@@ -215,7 +215,8 @@ func TestHistoryIsTheCallers(t *testing.T) {
 	require.Equal(t, want, storetest.History(t, s))
 }
 
-// Health lists what services have refused, and no calibration without that.
+// Health lists the parts that services have refused, and only those
+// calibrations.
 func TestHealthOfRefusedParts(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	s := storetest.Load(t, st, storetest.CLI)

@@ -19,8 +19,8 @@ import (
 
 var states = []session.State{session.Live, session.Archived, session.Trashed}
 
-// A session goes from each state to each other one and back with its words. It is listed
-// in its state alone, and AnyState leaves out the trash.
+// A session goes from each state to each other one and back, and keeps its words. It is
+// listed in its state alone, and AnyState leaves out the trash.
 func TestStates(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	for _, from := range states {
@@ -65,7 +65,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A session that has changed since a caller saw it is not put away.
+// A session that has changed since a caller saw it is not archived.
 func TestStateOfAChangedSession(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)

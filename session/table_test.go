@@ -24,8 +24,8 @@ func (d *opened) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 	return d.Driver.Get(ctx, ref)
 }
 
-// Sessions that others have deleted take no place among those that stay in
-// memory, although they are found to be gone while they are in use.
+// Sessions that others have deleted take no place among those in memory,
+// although the process finds out while it uses them.
 func TestGoneSessionsTakeNoPlace(t *testing.T) {
 	mem := memdriver.New(nil)
 	d := &opened{Driver: mem}
@@ -49,7 +49,7 @@ func TestGoneSessionsTakeNoPlace(t *testing.T) {
 	require.Zero(t, d.n)
 }
 
-// The event of an append says what was written: nothing after an error or a
+// The event of an append counts the written entries: none after an error or a
 // repetition.
 func TestAppendEvents(t *testing.T) {
 	var events []session.Event

@@ -15,8 +15,7 @@ import (
 )
 
 // Every kind of unfinished end of a file when a process starts: nothing whole is
-// lost, the next append stands on its own, and a restart
-// sees the same.
+// lost, the next append is separate, and a restart sees the same.
 func TestTails(t *testing.T) {
 	const (
 		ts    = `"ts":"2026-11-20T08:00:00Z"`
@@ -132,7 +131,7 @@ func TestHeaderLost(t *testing.T) {
 }
 
 // A reader does not wait for a writer that holds the lock, and takes nothing
-// for final that this one may go on with.
+// for final that the writer may continue.
 func TestReadWhileLocked(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -182,7 +181,7 @@ func TestMadeAgain(t *testing.T) {
 	s, err := a.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "chat"})
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.UserText("old"))
-	for range 200 { // so that the file is closed in between
+	for range 200 { // so that the file is closed
 		other, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "c", Peer: "p"}, nil)
 		require.NoError(t, err)
 		storetest.Add(t, other, transcript.UserText("x"))

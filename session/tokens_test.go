@@ -17,8 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// The tokens of a session are those of its history: in the process that wrote
-// it, after a restart, and from the transcript alone.
+// A session has the tokens of its history: in the process that wrote it, after
+// a restart, and from the transcript alone.
 func TestTokensAreThoseOfTheHistory(t *testing.T) {
 	for seed := range uint64(12) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
@@ -91,7 +91,7 @@ func (c counting) Count(system string, tools []transcript.Tool, msgs []transcrip
 	return c.Estimator.Count(system, tools, msgs)
 }
 
-// Appends and loads count nothing; AfterTurn and Info count what is new.
+// Appends and loads count nothing; AfterTurn and Info count new messages.
 func TestTokensAreCountedOnDemand(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	opts := &session.Options{Sync: session.SyncNever, Counter: counting{messages: &n}, Compact: compact.Options{Trigger: compact.Trigger{Window: 1 << 30}}}

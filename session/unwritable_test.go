@@ -31,7 +31,7 @@ func TestUnwritable(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// unwritable checks, as a user who may not write dir, what a store says there.
+// unwritable checks the errors of a store as a user who may not write dir.
 func unwritable(dir string) error {
 	empty := filepath.Join(dir, "empty")
 	_, err := session.Open(empty, nil)

@@ -29,8 +29,8 @@ func counted(t *testing.T, s *session.Session) (tries int) {
 	return tries
 }
 
-// An Update succeeds beside writers of other processes that never pause, and what it
-// has decided on is what is in front of its lines.
+// An Update succeeds although writers of other processes never pause, and its
+// decision is about the lines right before its own.
 func TestUpdateBesideBusyWriters(t *testing.T) {
 	updates := map[string]int{"files": 20, "memory": 5}
 	for name, open := range map[string]func(t *testing.T) func() *session.Store{

@@ -17,7 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// placedBatch is an append of random lines that place others, after those with the IDs.
+// placedBatch is an append of random lines that refer to others, after those with the
+// IDs.
 func placedBatch(r *rand.Rand, ids []string) (batch []transcript.Entry) {
 	pick := func() string { return ids[r.IntN(len(ids))] }
 	size := max(1, r.IntN(5)-1)
@@ -56,8 +57,8 @@ func placedBatch(r *rand.Rand, ids []string) (batch []transcript.Entry) {
 	return batch
 }
 
-// Where says what a fold of all lines says: of a session in memory, of one that is
-// read for it, and as the session grows; with damage, or without checksums.
+// Where agrees with a fold of all lines: for a session in memory, for one that it
+// reads, and as the session grows; with damage, or without checksums.
 func TestWhere(t *testing.T) {
 	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 12, 60, 600))) {
 		dir, r := t.TempDir(), rand.New(rand.NewPCG(seed, 3))
