@@ -87,7 +87,7 @@ func (f *fake) taken() (writes []string) {
 	return writes
 }
 
-// A process has sessions in memory, over a fake.
+// A process holds sessions in memory, over a fake.
 type process struct {
 	*live.Table
 	*fake
@@ -168,7 +168,7 @@ func (p *process) lines(ref driver.Ref) string {
 	return strings.Join(ids[1:], " ")
 }
 
-// shown returns the IDs of the history that a process has.
+// shown returns the IDs of the history in a process.
 func (p *process) shown(ref driver.Ref) string {
 	p.t.Helper()
 	s := p.Acquire(ref)

@@ -20,8 +20,8 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// Appends are written in the order in which they came. Those that wait are written
-// together, unless one depends on more than its idempotency key or is large.
+// Appends are written in order of arrival. Waiting ones are written together,
+// unless one depends on more than its idempotency key or is large.
 func TestQueue(t *testing.T) {
 	big := func(t *testing.T, id string) *live.Job {
 		j := job(t, id)
@@ -86,7 +86,7 @@ func TestQueue(t *testing.T) {
 				}
 				writes := p.taken()
 				require.Equal(t, "a", writes[0])
-				if name == "keys" { // the fake is shown the line of the repeat's neighbour alone
+				if name == "keys" { // the fake gets only the line of the repeat's neighbour
 					require.Equal(t, []string{"b c d", "f"}, writes[1:])
 					require.True(t, jobs[3].Done.Hit)
 					require.False(t, jobs[0].Done.Hit)
@@ -135,8 +135,8 @@ func TestQueueIsLeft(t *testing.T) {
 	})
 }
 
-// The context of a group ends with the context of each of its appends. The others are
-// written alone then.
+// The context of a group ends with the context of any of its appends. Then the others
+// are written alone.
 func TestGroupContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, ref := one(t)
@@ -167,7 +167,7 @@ func TestGroupContextEnds(t *testing.T) {
 
 var errDisk = errors.New("the disk is gone")
 
-// Of a group that could not be written each append is tried alone, unless a part of the
+// If a group could not be written, each append is tried alone, unless a part of the
 // group may be there.
 func TestWriteFails(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -213,7 +213,7 @@ func TestWriteFails(t *testing.T) {
 				require.Equal(t, test.lines, p.lines(ref))
 				require.Equal(t, test.lines, p.shown(ref))
 
-				// What failed is not taken for done.
+				// A failed append does not count as done.
 				p.fail = nil
 				for _, id := range []string{"b", "c", "d"} {
 					require.NoError(t, p.submit(ref, keyed(t, id, id)))
@@ -227,7 +227,7 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// After an error that says that lines may be there, the index is due a row.
+// After an error that leaves open whether lines are there, a row is due.
 func TestRowAfterAnUnknownWrite(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		p, ref := one(t)
@@ -238,8 +238,8 @@ func TestRowAfterAnUnknownWrite(t *testing.T) {
 	}
 }
 
-// If the making of an entry panics, the appends that were to be written with it fail, and
-// the queue continues.
+// If a Build panics, the appends that were to be written with it fail, and the queue
+// continues.
 func TestWritePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, ref := one(t)

@@ -77,8 +77,8 @@ func TestEviction(t *testing.T) {
 	require.Equal(t, []string{"s0"}, p.puts)
 }
 
-// Rows are put when they are asked for, when metadata change, and by an append five
-// seconds after the last one.
+// Rows are put on request, when metadata change, and by an append five seconds
+// after the last one.
 func TestRows(t *testing.T) {
 	p, ref := one(t)
 	at := func(seconds int, j *live.Job) *live.Job {
@@ -260,7 +260,7 @@ func TestPlaces(t *testing.T) {
 	for i := range 8 {
 		places(i)
 	}
-	scans := func(i int) int { // an outline that is kept looks for its last line
+	scans := func(i int) int { // a kept outline looks for its last line
 		p.scans = 0
 		places(i)
 		return p.scans

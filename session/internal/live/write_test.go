@@ -66,8 +66,8 @@ func TestAppendReadsNothing(t *testing.T) {
 	require.Equal(t, p.lines(ref), p.shown(ref))
 }
 
-// A decision is made over all lines that are there when its own are written, whoever has
-// written them.
+// A decision sees all lines that are there when its own are written, whoever has written
+// them.
 func TestDecide(t *testing.T) {
 	a, b, ref := two(t)
 	require.NoError(t, a.submit(ref, job(t, "a")))
@@ -123,7 +123,7 @@ func TestDecideRev(t *testing.T) {
 	}
 }
 
-// Lines that were made elsewhere are written after the place that they were made for.
+// Foreign lines are written after the place that they were made for.
 func TestForeign(t *testing.T) {
 	p, ref := one(t)
 	require.NoError(t, p.submit(ref, job(t, "a")))
@@ -186,8 +186,8 @@ func TestRefused(t *testing.T) {
 	require.NotNil(t, p.submit(driver.Ref{Agent: "main", ID: "none"}, job(t, "a")))
 }
 
-// A line of a newer format that must not be ignored is an error of every later reading,
-// and of an append that reads; so is a scan that fails, as long as it does.
+// A line of a newer format that must not be ignored fails every later reading, and an
+// append that reads. A failing scan does so while it fails.
 func TestCannotRead(t *testing.T) {
 	a, b, ref := two(t)
 	require.NoError(t, a.submit(ref, job(t, "a")))

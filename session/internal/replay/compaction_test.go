@@ -108,7 +108,7 @@ func TestCuts(t *testing.T) {
 	require.Equal(t, []bool{false, false}, ok())
 }
 
-// Sizes are counted by the counter of the store, and by the one of the trigger.
+// Sizes are counted by the counter of the store, and by the trigger's.
 func TestSize(t *testing.T) {
 	x := textOf(t, "u1 user one two", "a1 answer m . three")
 	r := replay.New(&replay.Options{Counter: words{}, Trigger: double{}})

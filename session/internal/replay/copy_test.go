@@ -131,7 +131,7 @@ func TestLocate(t *testing.T) {
 
 var errScan = errors.New("the disk is gone")
 
-// failing returns a scan that fails after some records of all its calls.
+// failing returns a scan that fails after some records, over all its calls.
 func (x *text) failing(after int) replay.Scan {
 	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) {
@@ -148,8 +148,8 @@ func (x *text) failing(after int) replay.Scan {
 	}
 }
 
-// Wherever a scan fails, its error is the error of the call that reads, and nothing was
-// read by halves.
+// Wherever a scan fails, the call that reads returns its error, and keeps no half of
+// the data.
 func TestScanFails(t *testing.T) {
 	old := textOf(t, talk(1, 2)...)
 	known := old.row(old.begin(true))

@@ -65,8 +65,8 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, driver.Cursor(7), place)
 }
 
-// A compaction holds the last 64 keys. A reader that begins with it knows these, and those
-// of the lines that it reads.
+// A compaction holds the last 64 keys. A reader that begins with it knows these, and the
+// keys of the lines that it reads.
 func TestKeysOfACompaction(t *testing.T) {
 	for _, n := range []int{1, 63, 64, 65, 127, 128, 129, 200} {
 		x := textOf(t)
@@ -89,7 +89,7 @@ func TestKeysOfACompaction(t *testing.T) {
 		}
 		require.True(t, r.HasKey("L"))
 
-		// The next compaction holds them too, but for the oldest.
+		// The next compaction holds all of them but the oldest.
 		x.compacted("l", "later", "kept")
 		r = x.begin(false)
 		require.True(t, r.HasKey(fmt.Sprint("K", n-1)))
@@ -98,7 +98,7 @@ func TestKeysOfACompaction(t *testing.T) {
 	}
 }
 
-// A compaction of another program holds no keys, and takes none away.
+// A compaction of another program holds no keys, and removes none.
 func TestKeysOfAForeignCompaction(t *testing.T) {
 	x := textOf(t, "K: u1 user x", "u2 user x", "k compact u2 u1 1")
 	require.True(t, x.begin(true).HasKey("K"))

@@ -115,7 +115,7 @@ func TestSmallest(t *testing.T) {
 }
 
 // A compaction keeps windows and factors, and the refused parts of entries that it keeps.
-// Failures stay if its own calibration says how many there were.
+// Failures stay if its own calibration counts them.
 func TestCarried(t *testing.T) {
 	all := []transcript.Calibration{
 		{Model: "m", Window: 1000, Factor: 2, Prompt: 5, Failures: 4, FailedAt: 90, Without: []transcript.Form{"images"}, Images: 3, Side: 4, Messages: 5},

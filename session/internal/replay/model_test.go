@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A model is a session by the plainest reading of docs/FORMAT.md.
+// A model is a session by the simplest reading of docs/FORMAT.md.
 type model struct {
 	chain []node            // live lines
 	after map[string][]node // the chain after the batch of an entry
@@ -117,7 +117,7 @@ func (m *model) shown() string {
 	return strings.Join(all, " ")
 }
 
-// kept returns where the part of the chain begins that a compaction keeps.
+// kept returns the beginning of the part of the chain that a compaction keeps.
 func (m *model) kept(at int, c transcript.Compaction) int {
 	before := m.chain[:at]
 	if i := slices.IndexFunc(before, func(n node) bool { return n.id == c.FirstKept }); i >= 0 {
@@ -192,9 +192,9 @@ func (l *lines) batch() string {
 	return l.message("answer m 3 hi")
 }
 
-// Whatever the lines are, every reader finds the history, the state and the row that the
-// model has: one of all lines, one of those that the history needs, one that reads on
-// after each batch, and one that is given the batches of its process.
+// Whatever the lines are, every reader finds the history, the state and the row of the
+// model: one of all lines, one of the lines that the history needs, one that reads on
+// after each batch, and one that gets the batches of its process.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -243,7 +243,7 @@ func (x *text) with(known driver.Row) *replay.Reader {
 	return &r
 }
 
-// on has a reader read on, from the beginning if it must.
+// on makes a reader read on, from the beginning if it must.
 func (x *text) on(r *replay.Reader) *replay.Reader {
 	x.t.Helper()
 	err := r.ReadOn(x.scan)

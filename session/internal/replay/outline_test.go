@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// An outline knows the places of entries as a fold of whole lines does, with damage and
+// An outline finds the places of entries as a fold of whole lines does, with damage and
 // without, read at once or in pieces.
 func TestOutline(t *testing.T) {
 	for seed := range uint64(12) {

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A row holds what the lines say, one after the other.
+// A row sums up the lines, one after the other.
 func TestRow(t *testing.T) {
 	keep, ttl := true, int64(60)
 	x := &text{t: t}
@@ -106,7 +106,7 @@ func TestRowOfAFork(t *testing.T) {
 	require.Equal(t, map[string]driver.Usage{"m": {Answers: 1, Input: 5, Output: 1}}, got.Usage)
 }
 
-// A row of the index holds for the lines before its size. The rest is read, once, and only
+// A row of the index covers the lines before its size. The rest is read once, and only
 // for the row.
 func TestRowFromTheIndex(t *testing.T) {
 	x := textOf(t, talk(1, 3)...)
@@ -203,7 +203,7 @@ func TestNewRow(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// The status of a call holds until a call of the ID is made again.
+// The status of a call holds until its ID is used for a new call.
 func TestStatus(t *testing.T) {
 	x := textOf(t, "a1 answer m . y; c1 call a1 id1; c2 call a1 id2")
 	r := x.begin(true)
@@ -221,7 +221,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A line gets a checksum, unless it must not or would become too long.
+// A line gets a checksum, unless that is off or would make it too long.
 func TestWithChecksum(t *testing.T) {
 	e := transcript.Entry{ID: "u", Body: bodyOf(t, "user x")}
 	require.Contains(t, string(opts.WithChecksum(e).Line()), `"crc"`)

@@ -21,8 +21,8 @@ func talk(from, to int) (batches []string) {
 	return batches
 }
 
-// A session is opened with the lines that its history needs, and shows what all of its
-// lines show.
+// A session is opened with the lines that its history needs, and shows the same as
+// with all lines.
 func TestBegin(t *testing.T) {
 	for name, test := range map[string]struct {
 		then  []string // after 20 turns
@@ -207,8 +207,8 @@ func TestStrangeLines(t *testing.T) {
 	}
 }
 
-// A fork whose last compaction was copied has its state in its header, and is read whole.
-// After a compaction of its own it is not.
+// A fork whose last compaction was copied keeps the state in its header, and is read
+// whole. After a compaction of its own it is not.
 func TestBeginAtAFork(t *testing.T) {
 	x := &text{t: t}
 	pin := transcript.Entry{ID: "u1", Body: transcript.Pin{Entry: "u1", Text: "pinned"}}
