@@ -42,8 +42,8 @@ func pictures() []transcript.Item {
 	}
 }
 
-// With and without blobs a model is shown the same, before and after a restart, and
-// it is counted the same, audio aside.
+// With and without blobs a model gets the same, before and after a restart, and
+// token counts are equal, audio aside.
 func TestBlobsAreInvisible(t *testing.T) {
 	dir := t.TempDir()
 	kept := blobs.Folder(dir)
@@ -75,7 +75,7 @@ func TestBlobsAreInvisible(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, storetest.JSON(t, full.Messages), storetest.Screenshot(60_000, 1).Source.Data[:100])
 
-	// A copy of another kind has them too.
+	// Another kind of copy contains them.
 	one := session.OpenDriver(memdriver.New(nil), with(blobs.Memory(), nil))
 	defer storetest.Close(t, one)
 	other := storetest.Load(t, one, storetest.CLI)
@@ -130,7 +130,7 @@ func TestBlobsManyScreenshots(t *testing.T) {
 	require.EqualValues(t, 5, kept.Gets.Load())
 }
 
-// A blob that is missing, or changed, is a text; the conversation continues.
+// A text replaces a missing or changed blob; the conversation continues.
 func TestBlobsMissing(t *testing.T) {
 	dir := t.TempDir()
 	kept := blobs.Folder(dir)
@@ -165,7 +165,7 @@ func TestBlobsMissing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A session and its blobs go together, and no other session has them.
+// A session is deleted with its blobs, and no other session has them.
 func TestBlobsDeleteAndFork(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, with(blobs.Folder(dir), nil))
@@ -275,8 +275,8 @@ func TestBlobsLeftovers(t *testing.T) {
 	require.NotContains(t, storetest.History(t, fork), "not there")
 }
 
-// A Put to a session that is deleted during it leaves nothing, and a session that never
-// had blobs gets a folder for them.
+// A Put during the deletion of its session leaves nothing, and a session that never had
+// blobs gets a folder for them.
 func TestFolderOfADeletedSession(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -297,7 +297,7 @@ func TestFolderOfADeletedSession(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A retry is the same append, and a URL can take the place of the bytes.
+// A retry is the same append, and a URL can replace the bytes.
 func TestBlobsRetryAndURL(t *testing.T) {
 	kept := &storetest.Watched{Blobs: blobs.Memory()}
 	st := session.OpenDriver(memdriver.New(nil), with(kept, &blobs.Options{URL: func(_ context.Context, ref session.Ref, entry string, blob transcript.Blob) string {
@@ -375,7 +375,7 @@ func TestBlobFolderNames(t *testing.T) {
 	require.Len(t, names, 1)
 }
 
-// A model is shown the same with blobs and without, for all entries, even texts that
+// A model sees the same with blobs and without, for all entries, even texts that
 // look like a blob or like base64.
 func FuzzBlobs(f *testing.F) {
 	long := base64.StdEncoding.EncodeToString(storetest.Grain(13_000, 8))
@@ -413,8 +413,8 @@ func FuzzBlobs(f *testing.F) {
 	})
 }
 
-// The index does not take a process that has copied the blobs of a fork, and was
-// closed, for one that died while it appended.
+// If a process has copied the blobs of a fork and was closed, the index does not
+// take it for one that died while it appended.
 func TestForkBlobsRow(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, with(blobs.Folder(dir), nil))

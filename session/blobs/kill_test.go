@@ -33,8 +33,8 @@ type stroke struct {
 	Seed    uint64 // of the picture
 }
 
-// painterChild appends pictures to sessions, forks and deletes these, and reports it.
-// It announces the steps of a blob, and waits a little in each for a kill.
+// painterChild appends pictures to sessions, forks and deletes them, and reports
+// that. It announces the steps of a blob, and waits a little in each for a kill.
 func painterChild(args []string, _ io.Reader, out io.Writer) error {
 	say := func(s stroke) {
 		line, _ := json.Marshal(s)
@@ -103,8 +103,8 @@ func (a *announced) Delete(ctx context.Context, ref session.Ref, hashes ...strin
 }
 
 // A SIGKILL between any two steps with blobs: every acknowledged picture is there, whole,
-// and after an erase only those. After the next append of media, unfinished sessions have
-// no blobs.
+// and no other one after an erase. After the next append of media, unfinished sessions
+// have no blobs.
 func TestBlobsKill(t *testing.T) {
 	t.Parallel()
 	kills := storetest.Extent(*storetest.Faults, 8, 40, 2000)
@@ -122,7 +122,7 @@ func TestBlobsKill(t *testing.T) {
 	}
 }
 
-// paintAndKill kills a painter when it has said n things.
+// paintAndKill kills a painter after n reports.
 func paintAndKill(t *testing.T, dir string, seed uint64, n int, acked map[string][]uint64, gone map[string]bool) {
 	t.Helper()
 	cmd := storetest.Child(t, "painter", dir, fmt.Sprint(seed))

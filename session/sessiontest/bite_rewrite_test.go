@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// changeFunc is what a Rewrite is given.
+// changeFunc is the argument of a Rewrite.
 type changeFunc = func(iter.Seq2[transcript.Record, error], func([]byte) error) error
 
 var rewriteMistakes = []mistake{

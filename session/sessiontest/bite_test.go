@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// pause lets others in where a driver should not.
+// pause lets others in, as a driver must not.
 func pause() {
 	for range 20 {
 		runtime.Gosched()

@@ -10,10 +10,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A broken driver is a sound one of which some methods are replaced.
+// A broken driver is a sound one with some methods replaced.
 type broken struct {
 	driver.Driver
-	// shared is what the drivers on one storage have in common.
+	// shared is common to the drivers on one storage.
 	shared *shared
 
 	append     func(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide decideFunc) (driver.Result, error)
@@ -46,7 +46,7 @@ type shared struct {
 	rows  map[driver.Ref]driver.Row
 	turn  chan struct{}
 
-	busy     atomic.Pointer[broken] // that appended last
+	busy     atomic.Pointer[broken] // the last to append
 	deleting atomic.Bool
 
 	rewritten atomic.Bool
@@ -62,7 +62,7 @@ func newShared() *shared {
 	}
 }
 
-// newBroken returns d with all its methods; what breaks it replaces some.
+// newBroken returns d with all its methods; a mistake replaces some.
 func newBroken(d driver.Driver, s *shared) *broken {
 	watcher, _ := d.(driver.Watcher)
 	rewriter, _ := d.(driver.Rewriter)
@@ -138,7 +138,7 @@ func (b *broken) records(ref driver.Ref) []transcript.Record {
 	return recs
 }
 
-// rewritten makes Scan yield what f makes of a session's records.
+// rewritten makes f replace a session's records from Scan.
 func (b *broken) rewritten(f func(recs []transcript.Record) []transcript.Record) {
 	b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) {

@@ -17,7 +17,7 @@ import (
 	"github.com/convolog/convolog/session/driver/memdriver"
 )
 
-// Every rule finds a driver that breaks it, and says which rule it was.
+// Every rule finds a driver that breaks it, and the error names it.
 func TestRulesBite(t *testing.T) {
 	byName, bitten := map[string]rule{}, map[string]bool{}
 	for _, rule := range rules() {
@@ -66,7 +66,7 @@ func TestRulesBite(t *testing.T) {
 // unwritten are rules that package driver does not state.
 var unwritten = []string{"append/owned", "name/key"}
 
-// The text of a rule is what the documentation of package driver says.
+// The text of a rule is a quotation of the docs of package driver.
 func TestRulesQuoteTheInterface(t *testing.T) {
 	var doc strings.Builder
 	for _, name := range []string{"driver.go", "name.go", "rewrite.go", "watch.go"} {
@@ -86,7 +86,7 @@ func TestRulesQuoteTheInterface(t *testing.T) {
 	}
 }
 
-// Storage that only one driver may open is never opened twice at a time.
+// Storage that only one driver may open is never opened twice at once.
 func TestNotShared(t *testing.T) {
 	for _, rule := range rules() {
 		t.Run(rule.name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestCheckReportsOpen(t *testing.T) {
 	}
 }
 
-// Nobody has to have a turn lock.
+// A turn lock is optional.
 func TestCheckSkipsWithoutTurnLock(t *testing.T) {
 	for _, rule := range rules() {
 		store := memdriver.New(nil)

@@ -47,7 +47,7 @@ func TestRetryAndContinue(t *testing.T) {
 	require.True(t, pending.Owed)
 	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
 
-	// A failed compaction or another line behind the answer changes nothing.
+	// A failed compaction or another line after the answer changes nothing.
 	storetest.Add(t, s, cut("half", transcript.ToolCallBlock{ID: "c", Name: "n", Input: []byte("{}")}))
 	require.NoError(t, turn.Retry(t.Context(), s))
 	require.Equal(t, []string{"q1", "a1", "q2"}, texts(t, s))
@@ -108,7 +108,7 @@ func TestRetryKeepsPrompts(t *testing.T) {
 	require.True(t, pending.Owed)
 }
 
-// A hide after the cut answer stays in force, a later one that is taken back does not.
+// A hide after the cut answer stays in force; a later one that is taken back does not.
 func TestRetryKeepsHides(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)

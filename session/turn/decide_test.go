@@ -70,7 +70,7 @@ func TestFirstDecisionHolds(t *testing.T) {
 	require.NoError(t, tn.End())
 }
 
-// The model is shown how far a call without a result has come.
+// The model sees how far a call without a result has come.
 func TestShownStates(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)

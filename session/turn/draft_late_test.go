@@ -18,7 +18,7 @@ import (
 )
 
 // An answer to rewound entries is refused even if they come before the part that a
-// later compaction keeps, which is all that the next process reads. A draft of such an
+// later compaction keeps, which is all that the next process reads. A draft of that
 // answer becomes no answer.
 func TestAnswerToOldRewoundEntries(t *testing.T) {
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func TestAnswerToOldRewoundEntries(t *testing.T) {
 	require.Equal(t, before, storetest.History(t, s))
 }
 
-// flaky fails appends that it has written, and then all until it is recovered.
+// flaky fails appends that it has written, and then all until a Recover.
 type flaky struct {
 	driver.Driver
 	fail, failed bool
@@ -77,7 +77,8 @@ func (f *flaky) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
 	return f.Driver.Flush(ctx, ref, cure)
 }
 
-// A draft whose flush failed has its text once, whether or not that was written.
+// A draft whose flush failed holds its text once, whether or not that was
+// written.
 func TestDraftAfterRecover(t *testing.T) {
 	drv := &flaky{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(drv, nil)

@@ -31,7 +31,7 @@ type drafting struct {
 	words int
 	log   []string
 
-	said   []string // by answers in the history, in words
+	said   []string // words of answers in the history
 	open   string   // the text of the open draft
 	opened *turn.Draft
 	gone   bool // its request was rewound
@@ -135,7 +135,7 @@ func (d *drafting) check() {
 }
 
 // After any sequence of drafts, answers, discards, compactions, rewinds and restarts,
-// the history has the answers, and the texts of drafts that nothing had replaced when
+// the history holds the answers, and the texts of drafts that were not replaced when
 // their turn ended.
 func TestDraftProperty(t *testing.T) {
 	t.Parallel()

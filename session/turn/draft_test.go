@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The answer takes the place of its draft; of a turn that died the draft becomes
-// an aborted answer.
+// The answer replaces its draft; the draft of a turn that died becomes an
+// aborted answer.
 func TestDraft(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -90,8 +90,8 @@ func TestDraftOfARewoundTurn(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict)
 }
 
-// A draft that continues after a later turn has closed it ends with the next one,
-// and one without a key is ignored.
+// If a draft continues after a later turn has closed it, the next turn ends it. A
+// draft without a key is ignored.
 func TestLateDraft(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)

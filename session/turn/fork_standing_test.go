@@ -19,8 +19,8 @@ import (
 )
 
 // A fork takes over the pins and values of its base, despite compactions and
-// rewinds in between, and none of its queued texts and drafts; and so does a fork
-// of a fork.
+// rewinds in between, and none of its queued texts and drafts. A fork of a fork
+// does the same.
 func TestForkStandingAtRandom(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
@@ -68,7 +68,7 @@ func standingText(t *testing.T, s rebuild.Standing) string {
 	return fmt.Sprintf("%q", all)
 }
 
-// standAtRandom sets and unsets things that stand, between turns, compactions and
+// standAtRandom sets and unsets standing things, between turns, compactions and
 // rewinds. It returns the IDs of entries of the session.
 func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) []string {
 	t.Helper()

@@ -24,8 +24,8 @@ func written(t *testing.T, s *session.Session, write func(context.Context, *sess
 	return b.String()
 }
 
-// Hide takes what pairs, says so once, and Show brings all of it back; a rewind, a fork, a
-// compaction, searches and exports know it.
+// Hide also hides paired entries and reports them once, and Show brings all back; a
+// rewind, a fork, a compaction, searches and exports heed it.
 func TestHide(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -121,7 +121,8 @@ func TestHide(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrConflict, "a call without a result must not vanish")
 }
 
-// A result that came after the next answer goes with its call, and the call with it.
+// A late result, after the next answer, is hidden with its call, and the call with
+// it.
 func TestHideLateResult(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	s := storetest.Load(t, st, storetest.CLI)
@@ -143,7 +144,8 @@ func TestHideLateResult(t *testing.T) {
 	}
 }
 
-// Calls that another program wrote without the ID of their answer go with it.
+// Calls that another program wrote without the ID of their answer are hidden
+// with it.
 func TestHideFlatCalls(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	s := storetest.Load(t, st, storetest.CLI)

@@ -112,9 +112,9 @@ func TestRewoundPinInADamagedBatch(t *testing.T) {
 	require.Empty(t, done.Compaction.Pins)
 }
 
-// A pin of an entry that was rewound before the place of a fork is not in the
-// fork, nor in its summary, though the rewind is not there either. One that was
-// rewound later is.
+// If an entry was rewound before the place of a fork, its pin is neither in the
+// fork nor in its summary, although the fork lacks the rewind. If it was
+// rewound later, it is.
 func TestForkRewoundPin(t *testing.T) {
 	t.Parallel()
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {

@@ -51,7 +51,7 @@ func TestQueue(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, ids)
 
-	// A restart after a rewind to the beginning finds that it was taken over.
+	// A restart after a rewind to the beginning finds the text taken over.
 	_, err = turn.Queue(ctx, s, transcript.UserText("four"))
 	require.NoError(t, err)
 	ids, err = turn.Drain(ctx, s, 0)

@@ -47,7 +47,7 @@ func TestRetitleMilestones(t *testing.T) {
 			require.Equal(t, fmt.Sprint("Title ", model.asked), storetest.Info(t, s).Title)
 			require.False(t, storetest.Info(t, s).TitleByHand)
 		}
-		if i == 50 { // a restart asks for nothing again
+		if i == 50 { // a restart asks for no title again
 			storetest.Close(t, st)
 			st = storetest.Open(t, dir, opts)
 			s = storetest.Load(t, st, storetest.CLI)
@@ -129,7 +129,7 @@ func TestRetitleAnswers(t *testing.T) {
 	}
 }
 
-// A titler that fails takes nothing from a turn, and Titles does not ask it again at
+// A titler that fails does no harm to a turn, and Titles does not ask it again at
 // once. It gets a bounded part of the conversation.
 func TestRetitleFails(t *testing.T) {
 	failing := &titler{title: func(in []transcript.Message, _ string) (string, error) {
@@ -153,7 +153,7 @@ func TestRetitleFails(t *testing.T) {
 	require.NotContains(t, storetest.Info(t, s).Title, "half")
 }
 
-// A Titler gets the messages that say something, the first and the last ones.
+// A Titler gets messages with a text, the first and the last ones.
 func TestRetitleMessages(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)

@@ -123,7 +123,7 @@ func TestRunToolsCancelled(t *testing.T) {
 	require.Equal(t, []string{"stopped half way", "done", "done"}, said)
 }
 
-// If a result cannot be appended nothing further begins, and the error has the
+// If a result cannot be appended, no other call begins, and the error has the
 // reason.
 func TestRunToolsNotSaved(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)

@@ -35,8 +35,8 @@ func TestUndo(t *testing.T) {
 	require.Error(t, s.Rewind(t.Context(), "nothing"), "a rewind to an entry that is not there was written")
 }
 
-// The beginning of the last turn is in a summary: it is taken back all the same,
-// also by a program that has read only what the history needs.
+// If the beginning of the last turn is in a summary, it is still taken back,
+// even by a program that has read only the lines of the history.
 func TestUndoBehindCompaction(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -77,7 +77,7 @@ func TestUndoSummarizedTurns(t *testing.T) {
 	require.Equal(t, one, storetest.History(t, s))
 }
 
-// summarize compacts a session but for its last turn.
+// summarize compacts all of a session but its last turn.
 func summarize(t *testing.T, s *session.Session) {
 	t.Helper()
 	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))})

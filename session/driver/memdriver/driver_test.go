@@ -96,7 +96,7 @@ func TestNewerGenAfterDelete(t *testing.T) {
 	}
 }
 
-// A line that is no entry is damage and counts as a line.
+// A line without an entry is damage and counts as a line.
 func TestDamage(t *testing.T) {
 	d := memdriver.New(nil)
 	ref := create(t, d, "a").Ref()
