@@ -44,9 +44,9 @@ type Cond struct {
 	Empty bool `json:"empty,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same items
 	// writes nothing and returns the IDs of the first one. With other items the error
-	// matches [ErrIdemMismatch]. All keys from the first entry that the last compaction
-	// keeps are honoured, and the 64 before it, after restarts and across processes.
-	// Invalid UTF-8 is refused.
+	// matches [ErrIdemMismatch]. All keys since the first entry that the last
+	// compaction keeps are honoured, and the 64 keys before it, after restarts and
+	// across processes. Invalid UTF-8 is refused.
 	Idem string `json:"idem,omitempty"`
 }
 
@@ -109,9 +109,9 @@ var jobPool = sync.Pool{New: func() any { return new(live.Job) }}
 var errNotThere = errors.New("the batch of the idempotency key is no longer there")
 
 // repeated returns the IDs of the entries that were appended under the key of retry, and
-// [ErrIdemMismatch] if their content differs. If the store syncs, they are on stable
-// storage. They are read, as a place in memory does not prove that the lines survived a
-// failed sync.
+// [ErrIdemMismatch] if their content differs. If the store syncs, these are on stable
+// storage. repeated reads them, as a place in memory does not prove that the lines
+// survived a failed sync.
 func (s *Session) repeated(ctx context.Context, t *live.State, retry transcript.Entry) (ids []string, err error) {
 	if s.store.opts.Sync != SyncNever {
 		if err := s.store.drv.Flush(ctx, s.ref, false); err != nil {
@@ -156,8 +156,8 @@ func depends(e transcript.Entry) bool {
 }
 
 // admit returns an error if entries must not be appended to the session as it
-// stands: the condition fails, the target of a rewind does not exist, a request
-// was rewound, or the status of a call would go back.
+// stands: the condition fails, the target of a rewind does not exist, the
+// request of an answer was rewound, or the status of a call would go back.
 func (v *View) admit(cond Cond, entries []transcript.Entry) error {
 	switch head := v.Fold().Head(); {
 	case cond.Empty && head != "":

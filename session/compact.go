@@ -332,7 +332,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 // for this one.
 func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free func(), err error) {
 	if ctx.Value(working{s.store, s.ref}) != nil {
-		return ctx, nil, s.store.wrap(op, s.ref, errors.New("called by a summarizer or an observer while the session is being compacted, for which it would wait: do it afterwards"))
+		return ctx, nil, s.store.wrap(op, s.ref, errors.New("a summarizer or an observer of a compaction starts another one, which would wait for it: do that afterwards"))
 	}
 	if s.store.opts.ReadOnly {
 		return ctx, nil, s.store.wrap(op, s.ref, ErrReadOnly)

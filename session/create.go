@@ -87,9 +87,9 @@ func (st *Store) auditOwner(ctx context.Context, row driver.Row) {
 	}
 }
 
-// Load returns the current session of a key, or makes it. Two goroutines or
-// processes that load a new key get the same session. The session has been read
-// when the error is nil.
+// Load returns the current session of a key, which it makes if missing. Two
+// goroutines or processes that load a new key get the same session. The session
+// has been read when the error is nil.
 func (st *Store) Load(ctx context.Context, key Key) (s *Session, err error) {
 	const op = "load"
 	var row driver.Row

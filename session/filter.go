@@ -35,7 +35,8 @@ type Filter struct {
 	// Model changes a history before a request is made from it. It may replace the
 	// Content of messages, and must not modify it.
 	Model func(ctx context.Context, ref Ref, h *rebuild.History) error
-	// Export returns entries as other programs shall get them. Nothing is stored.
+	// Export returns entries in the form that other programs get. Nothing is
+	// stored.
 	Export func(ctx context.Context, ref Ref, entries []transcript.Entry) ([]transcript.Entry, error)
 	// Sweep removes data that Write keeps elsewhere and no entry still needs. It is
 	// called after an erase with the remaining entries, which it may range over several

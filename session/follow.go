@@ -80,7 +80,7 @@ func (f *follower) run(waits bool) error {
 		return err
 	}
 	var bell *bell
-	if waits { // from before the first look
+	if waits { // before begin, to miss no entry
 		bell = f.s.store.watch(f.s.ref, func(driver.Ref) {})
 		defer bell.stop()
 	}

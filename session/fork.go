@@ -13,11 +13,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Fork makes a new session, the current one of the same key, that begins with
-// the conversation as it was right after an entry; [Session.MakeCurrent] brings
-// the old one back. The session's own ID means the beginning. Nil options and
-// zero fields are the defaults of [Store.Create], but an empty Owner means the
-// owner of this session. A fork for another owner is set Aside.
+// Fork makes a new session that begins with the conversation as it was right
+// after an entry. It becomes the current one of the same key;
+// [Session.MakeCurrent] brings the old one back. The session's own ID means the
+// beginning. Nil options and zero fields are the defaults of [Store.Create],
+// but an empty Owner means the owner of this session. A fork for another owner
+// is set Aside.
 //
 // When the error is nil, the history of the new session equals this one's after
 // the entry. Its lines are copies, byte for byte, of the lines in force there:
@@ -33,8 +34,8 @@ import (
 //
 // [Info].Descent names the origins of the copies. Either session may be deleted, and a
 // fork can be forked. Copied entries keep their IDs and idempotency keys, so both
-// sessions recognise a retry of an append made before the fork. A later one is known
-// only to its own.
+// sessions recognise a retry of an append made before the fork, and of later appends
+// only their own.
 //
 // An error means that no session was made; a kill leaves the whole fork or none. An ID
 // that is not there gives an error that matches [ErrNoEntry], an ID in use one that

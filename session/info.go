@@ -150,7 +150,8 @@ func parseCursor(s string) (p cursor, err error) {
 	}
 	p.ID, p.agent = parts[2], parts[3]
 	p.UpdatedAt, err = time.Parse(time.RFC3339Nano, parts[1])
-	// The ID may be unusual: if a header cannot be read, it is the name of the file.
+	// The ID may be unusual: if a header cannot be read, the ID is the name of the
+	// file.
 	if err != nil || p.ID == "" || p.agent == "" || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return p, errCursor
 	}

@@ -164,7 +164,7 @@ func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.
 }
 
 // The first page is small, as most agents add little to a list over all agents;
-// each later one is larger.
+// later ones are larger.
 const (
 	firstPage = 16
 	lastPage  = 1024

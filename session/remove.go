@@ -15,8 +15,8 @@ import (
 // SetState archives a session, puts it into the trash, or restores it if to is [Live]. It
 // changes nothing if the session is in that state. At is the [Info.End] that the caller
 // has seen: if the log of a session to archive or trash ends elsewhere, the error matches
-// [ErrConflict] and nothing was done; below 0 is any place. If a turn is running on the
-// session, the error matches ErrConflict and [ErrBusy].
+// [ErrConflict] and nothing was done; a negative at allows any end. If a turn is running
+// on the session, the error matches ErrConflict and [ErrBusy].
 //
 // An archive takes a fraction of the size. The session keeps its ID, [Store.List] lists it
 // by its state, and it can be read and searched as before, at the cost of unpacking it.
@@ -96,7 +96,7 @@ func (st *Store) putAway(ctx context.Context, a driver.Rewriter, ref Ref, to Sta
 	return ErrConflict // another process puts it away in another form
 }
 
-// putAwayTries is how often putAway tries to bring a session into its form.
+// putAwayTries is how often putAway tries to reach the requested form.
 const putAwayTries = 3
 
 // markTrashed appends the time when a session was trashed, or 0 for another state,

@@ -37,7 +37,7 @@ func (s *Session) Scan(ctx context.Context, opts ScanOptions) iter.Seq2[transcri
 	return s.store.Scan(ctx, s.ref, opts)
 }
 
-// Scan is [Session.Scan] for a session by name. To programs that read many, [Store.Get]
+// Scan is [Session.Scan] by name, for programs that read many sessions: a [Store.Get]
 // for each may cost more.
 func (st *Store) Scan(ctx context.Context, ref Ref, opts ScanOptions) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {

@@ -63,8 +63,8 @@ func (s *Session) Info(ctx context.Context) (info Info, err error) {
 type Health struct {
 	Repairs rebuild.Report      `json:"repairs"`
 	Damage  []transcript.Damage `json:"damage"`
-	// Refused has an entry for each model and endpoint whose requests lack
-	// parts: Without, Left and Unread.
+	// Refused has an entry for each model and endpoint whose requests lack the
+	// parts in Without, Left and Unread.
 	Refused []transcript.Calibration `json:"refused,omitempty"`
 }
 

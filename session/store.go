@@ -153,8 +153,8 @@ func (st *Store) start(drv driver.Driver) {
 var maskedNote = Ref{Agent: "_settings", ID: "masked"}
 
 // keepMasking adds the ready hook to the filters if the store masks and the options do
-// not. If that is unknown it masks: a mask can be explained, a stored password cannot
-// be recalled.
+// not. If that is unknown it masks: a mask can be explained, but a stored password
+// cannot be taken back.
 func (st *Store) keepMasking() {
 	if filters(st.opts.Filters).mask() {
 		return
@@ -201,7 +201,7 @@ func (st *Store) Close() error {
 // methods of the Store.
 //
 // A session in the trash gives an error that matches [fs.ErrNotExist], like a missing
-// one. Get also returns it, for programs that must read it all the same.
+// one. Get also returns the session, for programs that must read it all the same.
 func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	ref = inMain(ref)
 	row, err := st.get(ctx, ref)

@@ -14,7 +14,7 @@ import (
 // entries. If f returns no items nothing is appended.
 //
 // f runs as in [Session.View]. As it may run several times, it should only decide. An
-// error of f is returned and nothing is written. Errors of the append are returned
+// error of f is returned and nothing is written. Errors of the append are returned,
 // except [ErrConflict]. If something is erased from the session between the first
 // View and the append, the error matches [ErrReplaced].
 //

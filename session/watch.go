@@ -23,8 +23,8 @@ type bell struct {
 }
 
 // watch returns a bell that rings after the session has changed, or any if ref
-// is zero. Before, changed is called, which must not wait; it is not called if
-// the bell polls.
+// is zero. Changed is called first and must not wait; it is not called if the
+// bell polls.
 func (st *Store) watch(ref Ref, changed func(Ref)) *bell {
 	b := &bell{rang: make(chan struct{}, 1), stop: func() {}, pause: pollSoon}
 	w, ok := st.drv.(driver.Watcher)
