@@ -173,7 +173,7 @@ func (s *State) readOn(ctx context.Context, whole bool) (err error) {
 		return err
 	}
 	if first && s.Empty() {
-		return errors.New("no entry of a transcript is in it: nothing was changed; inspect it and restore it from a copy, or delete the session")
+		return errors.New("it holds no entry of a transcript: nothing was changed; inspect it and restore it from a copy, or delete the session")
 	}
 	return nil
 }
