@@ -25,8 +25,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Filter returns the filter that keeps media in b. Put it last into the Filters of a
-// store: those before it see the media. Options may be nil.
+// Filter returns the filter that keeps media in b. It goes last in the Filters of a
+// store: filters before it see the media. Options may be nil.
 func Filter(b Store, opts *Options) session.Filter {
 	f := &filter{store: b}
 	if opts != nil {

@@ -19,8 +19,8 @@ type Storage struct {
 	// reported and ends the check.
 	Open func() (driver.Driver, error)
 	// Shared allows Open while another driver is open on the storage, as a
-	// second process would. If it is false, Open is called only after the last
-	// driver was closed, and rules for two drivers use one.
+	// second process would. If it is false, Open is called only after the
+	// previous driver was closed, and rules for two drivers use one.
 	Shared bool
 	// Timeout is how long the check of one rule may take before it is taken
 	// for a deadlock; 0 means one minute.

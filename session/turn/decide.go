@@ -55,8 +55,8 @@ func Decide(ctx context.Context, s *session.Session, call string, verdict transc
 	})
 }
 
-// mark appends the item that item returns for each call of the entries, if it
-// allows all. If id is not empty, only calls with that tool-use ID count.
+// mark appends the result of item for each call of the entries, if item allows
+// all. If id is not empty, only calls with that tool-use ID count.
 func mark(
 	ctx context.Context, s *session.Session, op, id string, entries []string, item func(rebuild.PendingCall) (transcript.Item, bool),
 ) error {

@@ -15,8 +15,8 @@ type Turn struct {
 	open   bool   // a draft may have flushed text
 }
 
-// Begin takes the turn lock of the session: by this opt-in rule, one turn at a time
-// runs on it, in all processes. It waits until the lock is free or ctx is done; the
+// Begin takes the turn lock of the session, which is opt-in: with it, one turn at a
+// time runs, in all processes. It waits until the lock is free or ctx is done; the
 // error then matches [session.ErrBusy] and the error of ctx. The lock ends with End or
 // with the process. It keeps out other turns, not appends.
 //
