@@ -67,8 +67,8 @@ func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted
 	return s.compact(ctx, &work{Options: s.compactOptions(opts)})
 }
 
-// AfterTurn is to be called after each turn. It compacts the history if that is
-// due by the trigger of [Options].Compact, in the caller's time, and brings the
+// AfterTurn is to be called after each turn. It compacts the history, before it
+// returns, if that is due by the trigger of [Options].Compact, and brings the
 // index up to date. If there is nothing to compact its cost depends on the
 // additions since the last call, not on the length of the history. It fails as
 // Compact does.

@@ -178,7 +178,7 @@ type Result struct{ Start, End Cursor }
 type Row struct {
 	ID            string    `json:"id"`
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
-	Size          int64     `json:"size"` // the cursor up to which the row holds; a driver may bring an older one up to date
+	Size          int64     `json:"size"` // the cursor up to which the row holds; a driver may update an older row
 	Gen           int64     `json:"gen"`
 	Rev           int       `json:"rev,omitempty"` // as in the header; of two rows the one with the higher Rev counts
 	LastID        string    `json:"lastId,omitempty"`
@@ -212,9 +212,9 @@ type Row struct {
 	// Nil allows any.
 	BaseRev *int `json:"-"`
 
-	// GivenGen is for [Driver.Create] alone: above 0 it is the gen of the session, as of one
-	// that is copied from another storage. A gen that another session of the key has gives
-	// an error that matches [io/fs.ErrExist]. The next gen of the key is above it.
+	// GivenGen is for [Driver.Create] alone: above 0 it is the gen of the session, for
+	// example of a copy from another storage. A gen that another session of the key has
+	// gives an error that matches [io/fs.ErrExist]. The next gen of the key is above it.
 	GivenGen int64 `json:"-"`
 
 	// Aside is for [Driver.Create] alone: the session gets the gen 0.

@@ -43,7 +43,7 @@ type NotDurableError struct {
 	Start   int64 // offset of the first byte in doubt
 	End     int64 // offset after the last byte in doubt
 	Refused bool  // this call wrote nothing: an earlier sync had failed
-	Err     error // what the sync returned
+	Err     error // of the sync
 }
 
 // Error returns one line: the file, the bytes in doubt, the cause and the way

@@ -14,11 +14,11 @@ import (
 type NameError struct {
 	What string // "session ID", "agent", "owner" or "key"
 	Name string
-	Rule string // what such a name is
+	Rule string // for such names
 }
 
 // Error returns one line with the name quoted, so that no byte of it reaches a
-// terminal or a log as it is. Of a long name it shows the beginning.
+// terminal or a log as it is. It shows the beginning of a long name.
 func (e *NameError) Error() string {
 	name, more := e.Name, ""
 	if len(name) > 100 {

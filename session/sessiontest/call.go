@@ -82,7 +82,7 @@ var sessionMethods = append(slices.Clone(writeMethods), []method{
 	{"Delete", func(m call) error { return m.d.Delete(m.ctx, driver.Anywhere, m.ref) }},
 }...)
 
-// storeMethods are those that do not.
+// storeMethods are those that need none.
 var storeMethods = slices.Concat(makers(keyK, "made"), makers(driver.KeyRef{Key: "new key"}, "made")[:2], []method{
 	listMethod, {"List of agents", func(m call) error { return errOf(m.d.List(m.ctx, "", driver.Position{}, 0)) }},
 })

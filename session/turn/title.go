@@ -30,9 +30,9 @@ const titleTime = 30 * time.Second
 
 // Titles returns a function for the AfterTurn of [session.Options]. It asks the Titler,
 // which must not be nil, for a title if the session has reached 4, 12, 30 or 80 messages
-// since its title was set. After an error of the Titler it asks again at the next of these
-// numbers. A title that was set by hand is never replaced, not even one that is set
-// while the Titler works. A title by a Titler has TitleBy in its [transcript.Meta].
+// since its title was set. After an error of the Titler it asks again at the next of
+// these numbers. A title that was set by hand is never replaced, not even one that is set
+// while the Titler works. TitleBy in the [transcript.Meta] marks a title by a Titler.
 //
 // The title is the first line of the answer that has a letter or a digit, without
 // control characters and surrounding quotes, cut to 60 runes. If there is no such line,

@@ -67,7 +67,7 @@ var ErrRewound = errors.New("the history refers to older lines: read the session
 // read at most twice. After an error the Reader is unusable.
 func (r *Reader) Begin(scan Scan, known driver.Row, whole bool) error {
 	err := r.begin(scan, known, whole)
-	if err == nil && r.counted > r.Next { // the row is about lines that the transcript lacks
+	if err == nil && r.counted > r.Next { // the row covers lines that the transcript lacks
 		*r = New(r.opts)
 		err = r.begin(scan, driver.Row{ID: known.ID, Agent: known.Agent, Key: known.Key, Gen: known.Gen}, whole)
 	}
@@ -294,7 +294,7 @@ func (r *Reader) noteKeys(b transcript.Batch) {
 	}
 }
 
-// noteStatuses takes the statuses of calls from a batch. IDs of calls occur again.
+// noteStatuses takes the statuses of calls from a batch. Calls may share an ID.
 func (r *Reader) noteStatuses(b transcript.Batch) {
 	for i := range b.Entries {
 		switch body := b.Entries[i].Body.(type) {
