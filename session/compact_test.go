@@ -298,7 +298,7 @@ func TestCompactOneAtATime(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 		cancel()
-		return "short", storetest.ErrOf(s.Compact(cancelled, nil)) // waits for none
+		return "short", storetest.ErrOf(s.Compact(cancelled, nil)) // it does not wait
 	})})
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // An agent loop: every message is on disk before the next step, and a restart
-// continues at any point.
+// at any point continues from there.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -89,7 +89,7 @@ func TestListFilters(t *testing.T) {
 
 // Pages show every untouched session exactly once, whatever happens to others, even
 // if sessions of several agents share a time and an ID. The current session of a
-// whole key is that of this key, not one of a key with more parts.
+// whole key belongs to this key, not to one with more parts.
 func TestListCurrentOfAKey(t *testing.T) {
 	for name, st := range map[string]*session.Store{
 		"memory": session.OpenDriver(memdriver.New(nil), nil),

@@ -193,7 +193,7 @@ func observeDamage(told *[]transcript.Damage) func(context.Context, session.Even
 	}
 }
 
-// dawdling refuses writes, and takes an hour for a path.
+// dawdling refuses writes, and takes an hour to name a path.
 type dawdling struct{ driver.Driver }
 
 func (dawdling) Append(context.Context, driver.Ref, []driver.Line, driver.Cursor, func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {

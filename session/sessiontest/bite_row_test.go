@@ -307,7 +307,7 @@ var lockMistakes = []mistake{
 	}},
 }
 
-// listAgents makes change replace the rows of agents from List.
+// listAgents passes the rows of agents from List through change.
 func (b *broken) listAgents(change func([]driver.Row) []driver.Row) {
 	b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 		rows, err := b.Driver.List(ctx, agent, after, n)

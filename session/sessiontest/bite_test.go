@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// pause lets others in, as a driver must not.
+// pause lets others run where a driver must not.
 func pause() {
 	for range 20 {
 		runtime.Gosched()

@@ -138,7 +138,7 @@ func (b *broken) records(ref driver.Ref) []transcript.Record {
 	return recs
 }
 
-// rewritten makes f replace a session's records from Scan.
+// rewritten passes a session's records from Scan through f.
 func (b *broken) rewritten(f func(recs []transcript.Record) []transcript.Record) {
 	b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) {

@@ -114,7 +114,7 @@ func TestRewoundPinInADamagedBatch(t *testing.T) {
 
 // If an entry was rewound before the place of a fork, its pin is neither in the
 // fork nor in its summary, although the fork lacks the rewind. If it was
-// rewound later, it is.
+// rewound later, both have the pin.
 func TestForkRewoundPin(t *testing.T) {
 	t.Parallel()
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
