@@ -62,8 +62,8 @@ type Appended struct {
 	Rewound bool `json:"rewound,omitempty"`
 }
 
-// AppendIf is [Session.Append] under a condition. Check and write are one
-// step, also against other processes.
+// AppendIf is [Session.Append] under a condition. Check and write are one step,
+// even against other processes.
 func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (Appended, error) {
 	const op = "append"
 	t := s.store.table.Acquire(s.ref)

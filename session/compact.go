@@ -293,7 +293,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 			Kind: EventCompactionDone, Took: time.Since(began), Cut: done.Cut, Compaction: done.Compaction,
 			Failures: failures, StandIn: w.standIn, Err: err,
 		}
-		if done.Entry == "" { // also if the summarizer has panicked
+		if done.Entry == "" { // even if the summarizer has panicked
 			e.Kind = EventCompactionFailed
 		}
 		s.store.tell(ctx, s.ref, e)

@@ -24,7 +24,7 @@ type CreateOptions struct {
 	Owner  string   `json:"owner,omitempty"` // UTF-8, as are labels; empty means the parent's
 	Labels []string `json:"labels,omitempty"`
 	// TTL is the time from the last user message until the session is [Expired], in
-	// whole seconds, rounded up; 0 is for ever. Only package session/retain removes
+	// whole seconds, rounded up; 0 means never. Only package session/retain removes
 	// sessions, when it is called. JSON has nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an

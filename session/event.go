@@ -25,7 +25,7 @@ type Event struct {
 	Lock string `json:"lock,omitempty"`
 	// Tail is the unfinished line that was repaired. Superseded is the number
 	// of entries of a cut append that its retry under the same idempotency key
-	// replaces. An EventRepair sets one of both.
+	// replaces. An EventRepair sets one of the two.
 	Tail       Tail `json:"tail,omitzero"`
 	Superseded int  `json:"superseded,omitempty"`
 	// Damage is the damage of an EventDamage.

@@ -19,12 +19,11 @@ import (
 // entries as they get. They must not append to the session: in an Update they would wait
 // for themselves. An error fails the call.
 type Filter struct {
-	// Write returns entries as they are to be stored. The entries belong to one append or
-	// to a new session. A new session begins with its header, and the next Base.Lines
-	// entries are copies from the session that the header calls Base; they are stored as
-	// they are, whatever Write returns. Before the session exists, Write copies the parts
-	// that the lines need from the sessions of Descent. Then ctx ends, even if the
-	// session was not made.
+	// Write returns the entries to store. They belong to one append or to a new session.
+	// A new session begins with its header, and the next Base.Lines entries are copies
+	// from the session that the header calls Base; they are stored as they are, whatever
+	// Write returns. Before the session exists, Write copies the parts that the lines
+	// need from the sessions of Descent. Then ctx ends, even if the session was not made.
 	//
 	// Write is called again when a call is retried, with entries that it has returned,
 	// and with entries that are not stored in the end. So its result depends on the

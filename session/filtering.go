@@ -75,7 +75,7 @@ func (st *Store) noteMasking(ctx context.Context, ref Ref) error {
 	return nil
 }
 
-// sweepDeleted asks the filters to remove what they keep of sessions that do not exist.
+// sweepDeleted asks the filters to remove data of sessions that do not exist.
 func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
 	all := filters(st.opts.Filters)
 	if !all.sweeps() {

@@ -44,5 +44,5 @@ func (s *Session) Recover(ctx context.Context) error {
 	}
 	t := s.store.table.Acquire(s.ref)
 	defer s.store.table.Release(t)
-	return s.locked(ctx, op, t, func() error { return t.Reread(ctx) }) // also what the copy may have changed
+	return s.locked(ctx, op, t, func() error { return t.Reread(ctx) }) // including changes by the copy
 }

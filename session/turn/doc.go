@@ -22,7 +22,7 @@
 //
 // A call has a state, see [rebuild.CallState], which [session.Session.Pending] returns.
 // [Dispatch] and [Decide] change it if the state allows that: check and write are one
-// step, also against other processes. Calls are named by their entry IDs, because IDs of
+// step, even against other processes. Calls are named by their entry IDs, because IDs of
 // tool calls may occur twice. If another program has written several calls in one line,
 // the ID of the line names those without a result.
 package turn

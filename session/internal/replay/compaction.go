@@ -76,9 +76,9 @@ func (r *Reader) Complete(items []transcript.Item) ([]transcript.Item, *transcri
 	return slices.Concat(items[:i], r.Fold.Prompts(), []transcript.Item{c}, items[i+1:]), &c, nil
 }
 
-// measure sets the numbers of a compaction that is to be appended now. It reports whether
-// the compaction keeps the end of the history as it is, and has read the rest: a late
-// result of a call that it replaces is neither kept nor read.
+// measure sets the numbers of a compaction that is about to be appended. It reports
+// whether the compaction keeps the end of the history as it is, and has read the rest: a
+// late result of a call that it replaces is neither kept nor read.
 func (r *Reader) measure(c *transcript.Compaction) bool {
 	after, turns := r.Fold.Preview(*c)
 	now, kept := r.Fold.History().Messages, places(after.Messages)

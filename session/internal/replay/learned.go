@@ -67,8 +67,8 @@ func fits(model, answered string) int {
 	return 0
 }
 
-// dated is what providers add to the name of a model in an answer: a date or
-// the number of a build.
+// dated matches the suffix of a model name in an answer: a date or the number
+// of a build.
 var dated = lazy.New(`^[-@:](\d{3,8}|\d{4}-\d\d-\d\d)$`)
 
 // Trigger returns a trigger for the window of the model and in the tokens of the
