@@ -1,5 +1,5 @@
-// Package blobstest checks that a place for the bytes of media keeps what
-// [blobs.Store] promises.
+// Package blobstest checks that a store of media keeps the promises of
+// [blobs.Store].
 package blobstest
 
 import (
@@ -17,10 +17,9 @@ import (
 	"github.com/convolog/convolog/session/blobs"
 )
 
-// TestStore checks every rule in a subtest of its name. It calls storage once for
-// each rule. The function that storage returns opens the same place every time, at first
-// without blobs.
-// The sessions in refs may have blobs there, and no others.
+// TestStore checks every rule in a subtest of its name. It calls storage once for each
+// rule. The function that storage returns opens the same place every time, which is
+// empty at first. Only the sessions in refs may have blobs there.
 func TestStore(t *testing.T, storage func(t *testing.T, refs ...session.Ref) (open func() blobs.Store)) {
 	for _, rule := range []struct {
 		name, text string
