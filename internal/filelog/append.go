@@ -23,7 +23,7 @@ var newline = []byte{'\n'}
 // When the error is nil, the lines are in the file as [Options.Sync] promises.
 // A [*driver.NotDurableError] whose Refused is not set is an unknown outcome, and
 // comes with the offsets. [driver.ErrFragment] means that a part was left in the
-// file. After any other error nothing of lines is in the file and the next
+// file. After any other error none of the lines is in the file and the next
 // Append needs no repair first.
 //
 // The context is honoured, while waiting for the locks too, until the write
@@ -144,9 +144,9 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 	return w, nil
 }
 
-// ready makes sure, before anything is added to the file or said to be durable, that it
-// still has its name and that no known sync of it has failed without a cure. It returns
-// the size of the file. The caller holds the append lock.
+// ready makes sure, before anything is added to the file or called durable, that the
+// file still has its name and that every known failed sync is cured. It returns the
+// size of the file. The caller holds the append lock.
 func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
 	if failed := l.Failed(); failed != nil {
 		return 0, refusal(failed)

@@ -15,8 +15,7 @@ import (
 const copyChunk = 1 << 20 // bytes that a copy holds in memory
 
 // cure replaces the file by a copy, or finds that another Log has done so.
-// recovering is set if the Log may have failed. The caller holds the append
-// lock.
+// recovering is set by Recover. The caller holds the append lock.
 func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +37,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	l.mu.Lock()
 	if err != nil {
 		// A copy whose name may not survive a power cut has the name already.
-		// Lines of this Log that it owes must not be taken for safe there.
+		// This Log's unsynced lines in the copy must not count as safe.
 		if _, moved := errors.AsType[*driver.NotDurableError](err); moved && l.failed == nil && len(lines.parts) > 0 {
 			l.failed = &driver.NotDurableError{Path: l.path, Start: lines.parts[0].off, End: lines.end(), Err: s.Err}
 		}
@@ -50,7 +49,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 }
 
 // place moves the Log to a sound file with lines: the present file of the name,
-// if it is another Log's copy and can be trusted, or one it makes.
+// if that is another Log's sound copy, or a new copy.
 func (l *Log) place(ctx context.Context, op string, lines unsynced) (size int64, err error) {
 	if _, err = l.lookup(op); errors.Is(err, ErrReplaced) {
 		next, holds, err := l.successor(ctx, op, lines)
@@ -108,7 +107,7 @@ func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error
 		return cmp.Or(err, t.Mark(true), fill(t))
 	}
 	rename := func(root *os.Root, from, to string) error {
-		if _, err := old.Lookup(); err != nil { // it was just removed
+		if _, err := old.Lookup(); err != nil { // the file was just removed
 			return err
 		}
 		l.moving.Lock()
@@ -131,7 +130,7 @@ func (l *Log) succeed(fill func(*tempFile) error, follow bool) (*tempFile, error
 }
 
 // swap continues in another file, whose append lock the caller also holds, and
-// closes the one before.
+// closes the old one.
 func (l *Log) swap(next *opened) {
 	old := l.current.Swap(next)
 	// Closing the descriptor gives its locks back too, but not at once if a
@@ -141,9 +140,9 @@ func (l *Log) swap(next *opened) {
 	l.end = 0
 }
 
-// copyLines writes size bytes to an empty file: what from says, with lines laid
-// over. It goes through memory, because a copy that the file system makes can
-// share the very extents that were never written.
+// copyLines writes size bytes of from to an empty file, with lines laid over.
+// It goes through memory, because a copy that the file system makes can share
+// the very extents that were never written.
 func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error {
 	chunk := make([]byte, min(copyChunk, size))
 	for off := int64(0); off < size; {
@@ -152,7 +151,7 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		clear(p[n:]) // lines beyond the end belong here
+		clear(p[n:]) // lines beyond from's end go here
 		if err := lines.overlay(p, off); err != nil {
 			return err
 		}

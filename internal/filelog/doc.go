@@ -52,14 +52,14 @@
 // nothing more until [Log.Recover] has copied the file to new blocks. Until then the file
 // bears a mark, which outlives the process: the next Log that appends to the file, or
 // flushes it, makes the copy itself. Logs of the old file then fail with ErrReplaced,
-// after they have compared their acknowledged and unsynced lines with the copy. For that
-// they wait for the append lock of the copy, as long as it is held and regardless of the
-// context: only the copy shows the fate of the lines.
+// after they have compared their acknowledged and unsynced lines with the copy. To
+// compare, they wait for the copy's append lock without a limit, whatever the context:
+// only the copy shows the fate of the lines.
 //
 // The mark is the limit: if a process is killed between the failure and the mark, or the
 // disk refuses the mark, other processes call the file sound. A Log that opens the file at
-// that very moment may not see the mark yet. No Log acknowledges lines of its own wrongly
-// then; it may repeat that lines are durable whose writer never learned it.
+// that very moment may not see the mark yet. Even then no Log wrongly acknowledges its own
+// lines; it may call lines durable that their writer never did.
 //
 // The mark is the sticky bit of the file; on Windows it is an empty file of that
 // name with ".suspect" appended.

@@ -7,10 +7,10 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A Draft is a file that has a temporary name until [Draft.Install] gives it its
-// own. It is for content that need not fit into memory, that is read back before it
-// counts, or that takes too long to write under the caller's locks. A kill leaves
-// at most a temporary file, for [RemoveTemps]. A Draft is for one goroutine.
+// A Draft is a file with a temporary name until [Draft.Install] gives it the final
+// one. It is for content that need not fit into memory, that the caller reads back
+// first, or that takes too long to write under a lock. A kill leaves at most a
+// temporary file, for [RemoveTemps]. A Draft is for one goroutine.
 type Draft struct {
 	t    *tempFile
 	name string
@@ -28,10 +28,10 @@ func NewDraft(root *os.Root, name string) (*Draft, error) {
 }
 
 // WriteFileAtomic gives the file that name refers to within root the content
-// data, replacing the old file: at every moment, and after a crash, the name
-// refers to the old content or to the new, whole. If sync is set, the new
-// content is on stable storage when the error is nil. The file gets the mode before its
-// name, if the file system supports it. Leftover temporary files are for [RemoveTemps].
+// data, replacing the old file: at every moment, and after a crash, the name refers to
+// the whole old or the whole new content. If sync is set, the new content is on stable
+// storage when the error is nil. The file gets the mode before its name, if the file
+// system supports it. Leftover temporary files are for [RemoveTemps].
 //
 // A [*driver.NotDurableError] means that the new content is in place but that
 // the folder could not be synced. After any other error the old content is
@@ -93,7 +93,7 @@ func (d *Draft) Named() bool { return d.t.named() }
 // faster. The Draft has ended in any case.
 func (d *Draft) Install() error { return d.install(true) }
 
-// install is Install, but the name is only on stable storage if sync is set.
+// install is Install, but syncs the folder only if sync is set.
 func (d *Draft) install(sync bool) error {
 	if err := d.t.root.Rename(d.t.temp, d.name); err != nil {
 		d.Discard()

@@ -62,7 +62,7 @@ func refusal(e *driver.NotDurableError) *driver.NotDurableError {
 	return &r
 }
 
-// newError returns an Error with the way out that goes with its cause.
+// newError returns an Error with the way out for its cause.
 func newError(op, path string, err error) *Error {
 	return &Error{Op: op, Path: path, Fix: wayOut(err), Err: cause(err)}
 }
@@ -94,7 +94,7 @@ func wayOut(err error) string {
 // cause strips the wrappers of package os, whose operation and path an Error
 // states itself.
 func cause(err error) error {
-	switch e := err.(type) { //nolint:errorlint // the outermost only: what wraps them stays
+	switch e := err.(type) { //nolint:errorlint // only the outermost is stripped
 	case *fs.PathError:
 		return e.Err
 	case *os.LinkError:
@@ -108,7 +108,7 @@ func fragment(err error) error {
 	return fmt.Errorf("%w: %w", driver.ErrFragment, cause(err))
 }
 
-// busy is the error of a ctx that was done before a lock was free.
+// busy is the error when ctx was done before a lock was free.
 func busy(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 }

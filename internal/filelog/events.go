@@ -10,7 +10,7 @@ const LongWait = time.Millisecond
 // An Event is a [Wait], a [Synced] or a [Tail], for [Options.Observe].
 type Event any
 
-// A Wait is a wait for a lock that is over.
+// A Wait is a finished wait for a lock.
 type Wait struct {
 	Lock string // "append", or by other packages "turn"
 	Took time.Duration
@@ -27,12 +27,12 @@ type Tail struct {
 	Err      error // why it could not be read back; Complete is false then
 }
 
-// A Synced is a sync of a file that is over. One sync may be for many calls. The
-// copy that cures a failed sync counts as one.
+// A Synced is a finished sync of a file. One sync may serve many calls. The copy
+// that cures a failed sync counts as one.
 type Synced struct {
 	Took  time.Duration // including waits for other syncs of this process
-	Bytes int64         // from the first to the last byte that the Log had written since the sync before; of a copy, its size
+	Bytes int64         // from the first to the last byte that the Log wrote since its last sync; for a copy, its size
 	Err   error         // nil if they are on stable storage
-	// Background is set for syncs by [SyncInterval] instead of a call.
+	// Background is set for syncs that [SyncInterval] started.
 	Background bool
 }

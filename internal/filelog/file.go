@@ -45,7 +45,7 @@ type file interface {
 // Everywhere else it is nil.
 type seam struct {
 	wrap func(file) file
-	step func(name string) error // before each operation on a folder, and where a test must come between
+	step func(name string) error // before each operation on a folder, and where a test must intervene
 }
 
 func (s *seam) file(f file) file {
@@ -107,8 +107,8 @@ type diskFile struct {
 	inFolder []byte
 }
 
-// Lookup looks at the name alone: a file that has its name still has it, and the
-// size of the name equals the open file's.
+// Lookup looks at the name alone: while it refers to the open file, its size is
+// the open file's.
 func (d *diskFile) Lookup() (look, error) {
 	if d.folder != nil {
 		now, err := lookupIn(d.folder, d.inFolder, d.id)
@@ -166,7 +166,7 @@ func marked(root *os.Root, name string, info fs.FileInfo) bool {
 }
 
 // Truncate cuts the file to size bytes. On Windows a handle that appends may not
-// cut, so it takes one of its own.
+// cut, so Truncate opens another.
 func (d *diskFile) Truncate(size int64) error {
 	if runtime.GOOS != "windows" {
 		return d.File.Truncate(size)
@@ -187,9 +187,9 @@ func (d *diskFile) Lock(shared bool) (bool, error) { return tryLock(d.File, appe
 // Unlock gives the append lock back.
 func (d *diskFile) Unlock() error { return unlock(d.File, appendLock) }
 
-// OpenFile opens the regular file that name refers to within root to be read, and
-// describes it. It refuses what [Open] refuses. It is for reading a file once: the
-// file stays open unchanged when a copy takes the name.
+// OpenFile opens the regular file that name refers to within root for reading, and
+// describes it. It refuses files as [Open] does. It is for reading a file once:
+// the open file stays the same when a copy takes the name.
 func OpenFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	f, info, err := openRegular(root, name, os.O_RDONLY)
 	if err != nil {
@@ -202,7 +202,7 @@ func OpenFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 // Root follows symbolic links within itself, and opening a FIFO may block. If
 // another file takes the name in between, openRegular opens that one.
 func openRegular(root *os.Root, name string, flag int) (*os.File, fs.FileInfo, error) {
-	const tries = 100 // a name that changes more often is not one of a log
+	const tries = 100 // the name of a log changes less often
 	for range tries {
 		named, err := root.Lstat(name)
 		if err != nil {

@@ -26,8 +26,8 @@ func (l *Log) Size() (int64, error) {
 // [SyncInterval] still owe, and closes the file. If a copy has taken the place of
 // the file and lines are owed, Close waits for the append lock of the copy. Callers that
 // wait for a lock give up with [ErrClosed], and so does every later call, Close included.
-// The file is closed even if an error is returned; a [*driver.NotDurableError] among them
-// has the bytes in doubt.
+// The file is closed even if an error is returned; a [*driver.NotDurableError] gives the
+// bytes in doubt.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -46,7 +46,7 @@ func (l *Log) Close() error {
 		_ = l.sync(context.Background(), l.written) // a failure is kept in l.failed
 	}
 	if l.failed != nil {
-		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
+		_ = l.file().Mark(true) // if that failed before; the file's locks end now
 	}
 	err := l.file().Close()
 	if err != nil {
@@ -68,21 +68,21 @@ func (l *Log) Close() error {
 // When the error is nil, everything this Log has ever acknowledged is on stable
 // storage, and so is everything else that is in the file now. That includes the
 // lines of the calls that failed: each batch is there whole or not at all, and a
-// caller that must know appends it again under a condition. Calls that still
-// waited for the failed sync return nil.
+// caller that must know which appends it again under a condition. Calls still
+// waiting for that sync return nil.
 //
 // Neither syncing again nor writing the same bytes again would do: the kernel calls
 // pages clean that it could not write, and an extent can stay unwritten below a page
-// that reads well. Recover therefore copies the whole file to blocks of its own,
-// through memory, with this Log's unsynced lines laid over the content of the file.
-// It syncs the copy, gives it the file's name and syncs the folder. This Log
-// continues in the copy; the package comment covers other Logs of the old file.
+// that reads well. Recover therefore copies the whole file to new blocks, through
+// memory, with this Log's unsynced lines laid over the content of the file. It syncs
+// the copy, gives it the file's name and syncs the folder. This Log continues in the
+// copy; the package comment covers other Logs of the old file.
 //
 // Under [SyncNever] a Log keeps no lines in memory, and the copy is as good as
 // the page cache.
 //
 // After an error the Log is as it was, and Recover may be called again; the
-// error has the number of bytes for a copy. The context is honoured until the
+// error has the size of the copy in bytes. The context is honoured until the
 // copy begins.
 func (l *Log) Recover(ctx context.Context) error {
 	const op = "recover"
@@ -97,18 +97,18 @@ func (l *Log) Recover(ctx context.Context) error {
 		s, err := l.cure(ctx, op, true)
 		return written{cured: s}, err
 	})
-	if err != nil || w.cured.Bytes > 0 { // all of a copy of its own is on stable storage
+	if err != nil || w.cured.Bytes > 0 { // its own copy is all on stable storage
 		return err
 	}
 	return l.flush(ctx, op)
 }
 
-// Flush puts everything that is in the file on stable storage, by whomever it was
-// written and whatever the policy, and cures the file if it bears the mark of a failed
-// sync. It fails with [ErrReplaced] when the name no longer refers to this file. When
-// it fails with a [*driver.NotDurableError] the Log acknowledges nothing more before
-// [Log.Recover]. The context is honoured until a sync begins, and while another call's
-// sync is running. A read-only Log owes nothing.
+// Flush puts the whole file on stable storage, whoever wrote the lines and whatever
+// the policy. It cures the file if that bears the mark of a failed sync. It fails with
+// [ErrReplaced] when the name no longer refers to this file. When it fails with a
+// [*driver.NotDurableError] the Log acknowledges nothing more before [Log.Recover].
+// The context is honoured until a sync begins, and while another call's sync is
+// running. A read-only Log owes nothing.
 func (l *Log) Flush(ctx context.Context) error {
 	if l.opts.ReadOnly {
 		return l.Sync(ctx)
@@ -130,8 +130,8 @@ func (l *Log) Sync(ctx context.Context) error {
 	return nil
 }
 
-// flush syncs, and looks for the mark before and after: a nil error must not
-// stand on a file of which another Log knows better.
+// flush syncs, and looks for the mark before and after: it must not return nil
+// if another Log has marked the file.
 func (l *Log) flush(ctx context.Context, op string) error {
 	if err := l.begin(op); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (l *Log) flush(ctx context.Context, op string) error {
 			return failed
 		}
 		if err != nil {
-			return &Error{Op: op, Path: l.path, Fix: "what was written is still not synced, flush again", Err: err}
+			return &Error{Op: op, Path: l.path, Fix: "the lines are still not synced, flush again", Err: err}
 		}
 		if now, err := l.lookup(op); err != nil || !now.marked {
 			return err

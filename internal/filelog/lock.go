@@ -7,8 +7,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// lock takes first the place within this Log, in the order of arrival, then the
-// kernel's lock, and returns the time it took.
+// lock takes the place within this Log, in the order of arrival, then the
+// kernel's lock, and returns how long it took.
 func (l *Log) lock(ctx context.Context, op string) (waited time.Duration, err error) {
 	if l.opts.ReadOnly {
 		return 0, l.fail(op, driver.ErrReadOnly)
@@ -49,12 +49,12 @@ func (l *Log) takePlace(ctx context.Context) error {
 
 // unlock gives up the kernel's lock, then the place within this Log.
 func (l *Log) unlock() {
-	_ = l.file().Unlock() // a held byte of an open file can be unlocked, without memory
+	_ = l.file().Unlock() // cannot fail: to unlock a held byte needs no memory
 	<-l.appending
 }
 
-// locked returns what do returns, which it calls with the append lock held. Then
-// it tells the observers.
+// locked calls do with the append lock held, and returns its results. Then it
+// tells the observers.
 func (l *Log) locked(ctx context.Context, op string, do func() (written, error)) (w written, err error) {
 	waited, err := l.lock(ctx, op)
 	if err != nil {
@@ -91,8 +91,8 @@ func (l *Log) hold(ctx context.Context, op string, do func(ctx context.Context, 
 }
 
 // TrySize returns the size of the file at a moment when nothing is being appended: every
-// byte before it stays as it is. Ok is false if an append is in progress. It waits for
-// nothing and writes nothing, so the file may end with an unterminated line.
+// byte before it stays as it is. Ok is false if an append is in progress. TrySize does
+// not wait or write, so the file may end with an unterminated line.
 func (l *Log) TrySize() (size int64, ok bool, err error) {
 	const op = "read size"
 	if err := l.begin(op); err != nil {

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFlags keep the open of a FIFO from waiting for its other end.
+// openFlags keep opening a FIFO from waiting for its other end.
 const openFlags = unix.O_NONBLOCK
 
-// byteLocks reports whether a file has locks for single bytes. These systems
-// have only one lock on the whole file that belongs to the open file. It is
-// used for appends, because a second one would be indistinguishable.
+// byteLocks reports whether a file has locks for single bytes. On these systems
+// an open file has only one lock, on the whole file. It is the append lock; a
+// second lock could not be distinguished from it.
 const byteLocks = false
 
 // tryLock takes the lock if it is free.

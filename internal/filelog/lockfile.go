@@ -21,10 +21,10 @@ type LockFile struct {
 	root *os.Root
 	name string // within root
 
-	ended     chan struct{} // closed when no call is to wait any longer
+	ended     chan struct{} // closed to end all waits
 	interrupt func()        // closes ended
 
-	mu     sync.Mutex // guards the fields below; the kernel is only asked under it, never waited for
+	mu     sync.Mutex // guards the fields below; no wait for the kernel's locks happens under it
 	f      *os.File   // nil after Close
 	id     fs.FileInfo
 	locked map[int64]bool
@@ -53,8 +53,8 @@ func OpenLockFile(root *os.Root, name string) (*LockFile, error) {
 // context is done, even before the call, and with [ErrClosed] after Interrupt.
 //
 // When the error is nil the lock is on the file that the name refers to now: a
-// file that was replaced is opened anew. While other bytes are locked that is
-// not possible, and the error matches [ErrReplaced].
+// file that was replaced is opened anew. While other bytes are locked it cannot
+// be, and the error matches [ErrReplaced].
 func (l *LockFile) Lock(ctx context.Context, off int64) error {
 	if ctx.Err() != nil {
 		return l.fail("lock", busy(ctx))
@@ -91,7 +91,7 @@ func (l *LockFile) try(off int64) (bool, error) {
 			l.locked[off] = true
 			return true, nil
 		}
-		_ = unlock(l.f, off) // or the descriptor is closed with it
+		_ = unlock(l.f, off) // at the latest, closing the descriptor ends it
 		if len(l.locked) > 0 {
 			return false, ErrReplaced
 		}
@@ -179,7 +179,7 @@ func (l *LockFile) open() error {
 			if err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
-		case !errors.Is(err, ErrReplaced): // between the look and the open
+		case !errors.Is(err, ErrReplaced): // replaced before the open
 			return err
 		}
 	}

@@ -51,10 +51,10 @@ type Options struct {
 	// with [driver.ErrReadOnly].
 	ReadOnly bool
 
-	// Folder, if not nil, is the Root that the log is opened in, opened as a
-	// file (its name "."), and must stay open as long as the Log is used; many
-	// Logs may share it. Where the system allows it every append then looks its
-	// name up with one system call.
+	// Folder, if not nil, is the log's Root opened as a file (by the name ".").
+	// It must stay open as long as the Log is used; many Logs may share it.
+	// Where the system allows it, every append then looks up its log with one
+	// system call.
 	Folder *os.File
 
 	// Observe, if not nil, is called for every unterminated tail that this Log has
@@ -81,12 +81,12 @@ type Log struct {
 	appending chan struct{} // the append lock within this Log
 	leading   chan struct{} // a call syncs, or cures: see syncTo
 
-	ended     chan struct{}  // closed when no call is to wait for a lock any longer
+	ended     chan struct{}  // closed to end all waits for a lock
 	interrupt func()         // closes it
 	ops       sync.WaitGroup // calls under way and the armed timer
 
-	// The holder of the append lock within this Log guards these.
-	end  int64   // of the last write of this Log, the end of a line: set by add and settle, 0 (unknown) by swap and before a write
+	// Only the holder of the append lock within this Log uses these.
+	end  int64   // where this Log's last write and its line end: set by add and settle; 0 (unknown) after swap, before a write
 	last [1]byte // a buffer
 
 	moving sync.Mutex // held while this Log gives the name to a copy and moves to it
@@ -167,7 +167,7 @@ func (l *Log) lookup(op string) (look, error) {
 		if !errors.Is(err, ErrReplaced) {
 			return look{}, l.fail(op, err)
 		}
-		l.moving.Lock() // it may be a copy by this Log that has taken the name
+		l.moving.Lock() // a copy by this Log may have taken the name
 		moved := f != l.current.Load()
 		l.moving.Unlock()
 		if !moved {
@@ -185,8 +185,8 @@ func (l *Log) owed() uint64 {
 
 // Failed returns the first failed sync of this Log since it was opened or
 // recovered, or nil: a sync of a call or one in the background. A Log that has
-// failed acknowledges nothing more before [Log.Recover], and only it has the
-// cause: opened again, the file looks sound.
+// failed acknowledges nothing more before [Log.Recover]. Only this Log has the
+// error: opened anew, the file looks sound.
 func (l *Log) Failed() *driver.NotDurableError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +205,7 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 		f := l.current.Load()
 		n, err := f.ReadAt(p, off) // io.EOF must come through as it is
 		if errors.Is(err, fs.ErrClosed) && f != l.current.Load() {
-			continue // a copy took its place in between
+			continue // a copy has just taken its place
 		}
 		return n, err
 	}
@@ -222,5 +222,5 @@ type written struct {
 	tail  int64  // the end of the tail it ended, or 0
 	lines extent // its bytes
 	seq   uint64 // its last write, or 0
-	cured Synced // the copy or the sync it had to make first
+	cured Synced // the cure, if the call had to make one
 }

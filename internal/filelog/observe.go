@@ -20,14 +20,14 @@ func (l *Log) tell(ctx context.Context, waited time.Duration, err error, w writt
 	}
 }
 
-// tellSync reports a sync, unless it is the zero value: another call has led it.
+// tellSync reports a sync, unless s is zero because another call has led it.
 func (l *Log) tellSync(ctx context.Context, s Synced) {
 	if l.opts.Observe != nil && s != (Synced{}) {
 		l.opts.Observe(ctx, s)
 	}
 }
 
-// since is the time that has passed since began, at least 1 ns.
+// since is the time passed since began, at least 1 ns.
 func since(began time.Time) time.Duration { return max(time.Since(began), 1) }
 
 const (

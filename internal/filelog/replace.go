@@ -8,10 +8,10 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Replace gives the file's name to a new file with other lines, those that write
-// writes. It is for taking words out of a log, which a Log otherwise never
-// changes. The new file must begin with another line than the old one, so that
-// no Log takes it for a copy of its own file.
+// Replace gives the file's name to a new file with the lines that write writes.
+// It is for taking words out of a log, which a Log otherwise never changes. Its
+// first line must differ from the old file's, so that no Log takes it for a
+// copy of the old file.
 //
 // Write is called under the append lock, after an unterminated tail was ended and
 // unsynced lines were synced, with the size of the file; it may read the Log and

@@ -13,14 +13,13 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// compare looks for this Log's unsynced lines in the file that took the name,
-// after a sync of its own with the outcome err. Lines that are there, in a copy
-// that is sound, are on stable storage. A difference is a failed sync. It reports
-// false if there is nothing to compare: a file that was removed, or replaced by
-// something else, has no obligations. It waits for the lock of that file without
-// a limit: giving up would call lines lost that a slow copy contains, and only
-// the copy can tell. The caller leads and holds l.mu, which is released while it
-// waits.
+// compare looks for this Log's unsynced lines in the file that took the name. Err
+// is the outcome of this Log's own sync. Lines in a sound copy are on stable
+// storage. A difference is a failed sync. compare reports false if there is
+// nothing to compare, because the file was removed or replaced by another that is
+// not a copy. It waits for the lock of the new file without a limit: giving up
+// would call lines lost that a slow copy contains. The caller leads and holds
+// l.mu, which is released while it waits.
 func (l *Log) compare(err error) bool {
 	lines, seq, dirty := l.unsynced, l.written, l.dirty
 	if len(lines.parts) == 0 {
@@ -68,7 +67,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 		if err != nil {
 			return nil, false, l.fail(op, err)
 		}
-		// Close interrupts waits, and must learn the fate of its lines.
+		// Not interrupted by Close, which must learn the lines' fate.
 		err = poll(ctx, nil, func() (bool, error) { return next.Lock(false) })
 		if err == nil {
 			var now look
@@ -77,7 +76,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 				return next, holds, nil
 			}
 		}
-		_ = next.Close() // and its lock with it
+		_ = next.Close() // also ends its lock
 		if !errors.Is(err, ErrReplaced) {
 			return nil, false, l.fail(op, err)
 		}
@@ -85,7 +84,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 }
 
 // isCopy reports whether another file is a copy of this Log's, to which lines may have
-// been added. A copy is never shorter. A write that was lost leaves NULs in either file.
+// been added. A copy is never shorter. A lost write may leave NULs in either file.
 func (l *Log) isCopy(next *opened) (bool, error) {
 	own := l.current.Load()
 	info, err := own.Stat()
@@ -106,7 +105,7 @@ func (l *Log) isCopy(next *opened) (bool, error) {
 }
 
 // Ends returns the first and the last 4 KiB of a file that ends at size, or fewer bytes if
-// it is shorter. They tell the file from another one that has taken its name.
+// it is shorter. They distinguish the file from another of its name.
 func Ends(f io.ReaderAt, size int64) ([]byte, error) {
 	const most = 4 << 10
 	ends := make([]byte, 2*min(size, most))
@@ -123,9 +122,9 @@ func Ends(f io.ReaderAt, size int64) ([]byte, error) {
 }
 
 // settleDebts returns the error of a lookup. If another file has the name, the
-// lines that this Log has acknowledged and not synced must be in that file: if
-// they are not, a sync of this Log has failed, and its caller must not just open
-// the name anew.
+// lines that this Log has acknowledged and not synced must be in that file:
+// otherwise a sync of this Log has failed, and its caller must not just open the
+// name anew.
 func (l *Log) settleDebts(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
 		return err
@@ -141,11 +140,11 @@ func (l *Log) settleDebts(ctx context.Context, err error) error {
 // a thread.
 const maxSyncs = 16
 
-// syncs has a place for each of them. A Log does at most one sync at a time.
+// syncs has a place for each. A Log does at most one sync at a time.
 var syncs = make(chan struct{}, maxSyncs)
 
-// wrote records a write and returns its number. It keeps a copy of data, if that
-// is known, until a sync has covered it. The caller holds the append lock.
+// wrote records a write and returns its number. It keeps a copy of data, if not
+// nil, until a sync has covered it. The caller holds the append lock.
 func (l *Log) wrote(e extent, data []byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +153,7 @@ func (l *Log) wrote(e extent, data []byte) uint64 {
 	}
 	l.written++
 	l.dirty = l.dirty.cover(e)
-	// Once Close has begun it does the syncing, when all calls have ended.
+	// Once it has begun, Close syncs when all calls have ended.
 	if d := l.opts.Sync.interval; d > 0 && l.timer == nil && l.failed == nil && !l.closed {
 		l.ops.Add(1)
 		l.timer = time.AfterFunc(d, l.tick)
@@ -205,14 +204,14 @@ func (l *Log) sync(ctx context.Context, seq uint64) *driver.NotDurableError {
 	return failed
 }
 
-// syncTo returns when the writes up to seq are on stable storage, or when that
-// has failed. Its error is the context's, and means that it gave up waiting. It
-// sets s if this call has led a sync.
+// syncTo returns when the writes up to seq are on stable storage, or their sync
+// has failed. An error is the context's: syncTo gave up waiting. It sets s if
+// this call has led a sync.
 //
-// Callers share syncs: one of them leads, and its sync is for all writes that were
-// made before it began. The others wait to lead, and find then that it is done.
-// Syncs do not overlap, because the kernel reports a failure once: of two at the
-// same time one could succeed while the other gets the error.
+// Callers share syncs: one of them leads, and syncs all writes made before its
+// sync began. The others wait to lead, and then find their writes synced. Syncs do
+// not overlap, because the kernel reports a failure once: of two concurrent syncs
+// one could succeed while the other gets the error.
 func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*driver.NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

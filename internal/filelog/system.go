@@ -14,7 +14,7 @@ import (
 // could not be cancelled.
 const (
 	// eagerTries is how often a lock is tried again before the first sleep: others
-	// hold the append lock for one write, which is shorter than any sleep.
+	// hold the append lock for one write, and any sleep is longer.
 	eagerTries = 32
 	minWait    = 50 * time.Microsecond
 	maxWait    = 5 * time.Millisecond
@@ -49,9 +49,9 @@ type look struct {
 	marked bool // a sync of the file has failed, and no cure has been completed
 }
 
-// control calls do with the descriptor of f, again if a signal interrupts it.
-// The descriptor of a file that was closed is an invalid one. A caller must not
-// close f during it.
+// control calls do with the descriptor of f, again if a signal interrupts it. A
+// closed file's descriptor is an invalid one. The caller must not close f
+// during it.
 func control(f *os.File, do func(fd int) error) error {
 	for {
 		err := do(int(f.Fd()))
@@ -67,7 +67,7 @@ func link(root *os.Root, from, to string) error {
 	if err := root.Link(from, to); err != nil {
 		return err
 	}
-	_ = root.Remove(from) // a second name for the log, which may be ignored
+	_ = root.Remove(from) // an extra name of the log; it may stay
 	return nil
 }
 

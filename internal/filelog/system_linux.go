@@ -32,9 +32,8 @@ var localFS = map[uint32]string{
 }
 
 // CheckFS fails with an error that matches [driver.ErrNetworkFS] if root is not on a
-// local file system that this package knows: on NFS, SMB, FUSE and the like
-// several processes must not append to one file. On systems other than Linux
-// it returns nil.
+// local file system that this package knows: on NFS, SMB, FUSE and the like only one
+// process may append to a file. On systems other than Linux it returns nil.
 func CheckFS(root *os.Root) error {
 	var st unix.Statfs_t
 	d, err := root.Open(".")
@@ -76,16 +75,16 @@ func publish(root *os.Root, from, to string) error {
 		return unix.Renameat2(fd, filepath.Base(from), fd, filepath.Base(to), unix.RENAME_NOREPLACE)
 	})
 	err = cmp.Or(err, d.Close())
-	// Not every file system can; links exist wherever it cannot.
+	// File systems that cannot rename so have links.
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return link(root, from, to)
 	}
 	return err
 }
 
-// lookupIn looks a name of a folder up with one system call, as [diskFile.Lookup]
-// says. Name ends with a NUL, so that no append has to make a copy that does. The
-// file that the name should refer to is id.
+// lookupIn looks up a name in a folder as [diskFile.Lookup] does, with one system
+// call. Name ends with a NUL, so that appends need not copy it. Id is the file
+// that the name should refer to.
 func lookupIn(folder *os.File, name []byte, id fs.FileInfo) (look, error) {
 	own, ok := id.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -111,7 +110,7 @@ func lookupIn(folder *os.File, name []byte, id fs.FileInfo) (look, error) {
 	return look{int64(found.Size), found.Mode&unix.S_ISVTX != 0}, nil
 }
 
-// openFlags keep the open of a FIFO from waiting for its other end.
+// openFlags keep opening a FIFO from waiting for its other end.
 const openFlags = unix.O_NONBLOCK
 
 // byteLocks reports whether a file has locks for single bytes: here

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// CheckFS returns nil: it can tell only on Linux.
+// CheckFS returns nil: only Linux has a check.
 func CheckFS(*os.Root) error { return nil }
 
 // datasync is Sync, which on macOS also empties the drive's cache.

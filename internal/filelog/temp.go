@@ -21,15 +21,15 @@ const (
 
 // RemoveTemps removes the temporary files that dead writers have left for the
 // file that name refers to within root: those with its name, ".tmp-" and 16
-// hexadecimal digits. It leaves those alone whose writer is at work, and holds
+// hexadecimal digits. It spares files whose writer is at work: that one holds
 // their append lock.
 func RemoveTemps(root *os.Root, name string) error {
 	return removeTempsOf(root, name, removeTemp)
 }
 
-// RemoveDrafts is [RemoveTemps], but removes also the files of writers at work: their
-// [Draft.Install] fails then. It is for words that must not stay, and leaves none to
-// a writer that is killed later.
+// RemoveDrafts is [RemoveTemps], but also removes the files of writers at work: their
+// [Draft.Install] then fails. It is for words that must not stay: a writer killed
+// later leaves none either.
 func RemoveDrafts(root *os.Root, name string) error {
 	return removeTempsOf(root, name, (*os.Root).Remove)
 }
@@ -40,8 +40,8 @@ func removeTempsOf(root *os.Root, name string, remove func(root *os.Root, temp s
 	return err
 }
 
-// RemoveTempsIn is [RemoveTemps] for all files in a folder whose names end with ext,
-// even for missing files. When the error is nil no power cut brings removed files
+// RemoveTempsIn is [RemoveTemps] for all names in a folder that end with ext, even
+// if no such file exists. When the error is nil no power cut brings removed files
 // back.
 func RemoveTempsIn(root *os.Root, dir, ext string) error {
 	found, err := removeTemps(root, dir, dir, func(of string) bool { return len(of) > len(ext) && strings.HasSuffix(of, ext) }, removeTemp)
@@ -51,8 +51,8 @@ func RemoveTempsIn(root *os.Root, dir, ext string) error {
 	return SyncDir(root, dir)
 }
 
-// removeTemps calls remove with the temporary files in a folder for the files whose
-// names fit, and reports whether there were any. Name is for the error.
+// removeTemps calls remove with the temporary files in a folder that belong to
+// names that fit, and reports whether it found any. Name is for the error.
 func removeTemps(root *os.Root, name, dir string, fits func(of string) bool, remove func(root *os.Root, temp string) error) (found bool, err error) {
 	var entries []string
 	d, err := root.Open(dir)
@@ -67,7 +67,7 @@ func removeTemps(root *os.Root, name, dir string, fits func(of string) bool, rem
 		}
 		if digits := n[at+len(tempMark):]; len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
 			found = true
-			// Its writer may just have ended, and have removed or renamed it.
+			// Its writer may have just removed or renamed it.
 			if e := remove(root, filepath.Join(dir, n)); !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, ErrReplaced) {
 				err = cmp.Or(err, e)
 			}
@@ -109,7 +109,7 @@ func SyncDir(root *os.Root, dir string) error {
 	if err != nil {
 		return &Error{
 			Op: "sync folder", Path: fullPath(root, dir), Err: cause(err),
-			Fix: "a power cut may take back what was last named or removed in it, try again once the cause is gone",
+			Fix: "a power cut may undo the last renames and removals in it, try again once the cause is gone",
 		}
 	}
 	return nil
@@ -123,8 +123,8 @@ func syncFolder(root *os.Root, name string, s *seam) error {
 	return SyncDir(root, filepath.Dir(name))
 }
 
-// MakeFolders makes a folder and those that it is in, and puts the names of new ones on
-// stable storage.
+// MakeFolders makes a folder and its missing parents, and puts their names on stable
+// storage.
 func MakeFolders(root *os.Root, dir string) error {
 	if info, err := root.Lstat(dir); dir == "." || err == nil && info.IsDir() {
 		return nil
@@ -167,7 +167,7 @@ func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 		t := &tempFile{o, root, temp}
 		locked, err := t.Lock(false)
 		if locked {
-			if t.named() { // RemoveTemps may have come between the creation and the lock
+			if t.named() { // RemoveTemps may have removed it before it was locked
 				return t, nil
 			}
 		}
@@ -184,15 +184,15 @@ func (t *tempFile) named() bool {
 	return err == nil && os.SameFile(info, t.id)
 }
 
-// discard removes the file, which may be ignored by its name, and closes it.
+// discard removes the file, which its name lets others ignore, and closes it.
 func (t *tempFile) discard() {
 	_ = t.root.Remove(t.temp)
 	_ = t.Close()
 }
 
 // install makes a file, has fill write to it, syncs it if sync is set, and has
-// move give it its name. The file it returns is locked; its name may not survive
-// a power cut before [syncFolder]. After an error there is no file.
+// move give it its name. The returned file is locked; its name may not survive a
+// power cut before [syncFolder]. After an error there is no file.
 func install(root *os.Root, name string, opts *Options, fill func(*tempFile) error, sync bool, move func(root *os.Root, from, to string) error) (*tempFile, error) {
 	t, err := openTemp(root, name, opts)
 	if err != nil {

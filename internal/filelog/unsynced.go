@@ -38,7 +38,7 @@ type unsynced struct {
 	data  []byte // of all parts, one after the other
 }
 
-// A part is one write: where it went and how many bytes it had.
+// A part is one write: its offset and number of bytes.
 type part struct {
 	off int64
 	n   int
@@ -49,7 +49,7 @@ func (u *unsynced) add(off int64, data []byte) {
 	u.data = append(u.data, data...)
 }
 
-// drop forgets the parts that it began with once. Later parts stay.
+// drop forgets first, a beginning of u. Later parts stay.
 func (u *unsynced) drop(first unsynced) {
 	u.parts = slices.Delete(u.parts, 0, len(first.parts))
 	u.data = slices.Delete(u.data, 0, len(first.data))
