@@ -23,8 +23,7 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 	return res, err
 }
 
-// maxPooled is the size up to which a buffer for lines is kept for the next
-// append.
+// maxPooled is the size of the largest buffer kept for the next append.
 const maxPooled = 64 << 10
 
 // appendTo is Append to an open log.
@@ -68,8 +67,8 @@ func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
 	return dst, nil
 }
 
-// Flush implements [driver.Driver]. An archive is on stable storage already. But if a
-// sync failed, its maker may have read fewer lines than this process had written.
+// Flush implements [driver.Driver]. An archive is on stable storage already. But
+// after a failed sync it may lack lines that this process had written.
 func (d *Driver) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
 	err := d.with(ctx, ref, func(_ *agent, o *openLog) error {
 		if cure {

@@ -9,10 +9,10 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Archive implements [driver.Rewriter]. The archive is on stable storage, was read
-// back and compared before the transcript is removed, under every policy. It needs
-// room for the archive, and for the transcript as well if a sync of it has failed:
-// the archive is made of the copy that cures it. Only the turn is locked while the
+// Archive implements [driver.Rewriter]. Under every policy the archive is synced,
+// read back and compared before the transcript is removed. Archive needs room for
+// the archive, and for another transcript if a sync of it has failed: the archive
+// is made from the copy that cures it. Only the turn is locked while the
 // transcript is compressed.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	return d.on(ctx, ref, func(a *agent) error {
@@ -29,13 +29,13 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) 
 	})
 }
 
-// archiveTries is how often a transcript is compressed that changes during it.
+// archiveTries is how often a transcript that keeps changing is compressed.
 const archiveTries = 3
 
 var errGrown = fmt.Errorf("%w: it was changed while it was archived", driver.ErrConflict)
 
-// Restore implements [driver.Rewriter]. The transcript is on stable storage, was
-// read back and compared before the archive is removed.
+// Restore implements [driver.Rewriter]. The transcript is synced, read back and
+// compared before the archive is removed.
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	return d.on(ctx, ref, func(a *agent) error {
 		return a.idx.hold(ctx, func() error { return a.idx.restore(ctx, ref) })
@@ -54,7 +54,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, at driver.Cursor) (
 		if o, err = x.a.acquire(ref); err != nil {
 			return err
 		}
-		release, err := x.holdLog(ctx, o, (*filelog.Log).Hold) // no sync before it has failed without a cure
+		release, err := x.holdLog(ctx, o, (*filelog.Log).Hold) // no earlier sync has failed without a cure
 		if err != nil {
 			return err
 		}
@@ -99,10 +99,10 @@ func (x *index) rowToArchive(ref driver.Ref, at driver.Cursor) (driver.Row, erro
 	return row, err
 }
 
-// install gives an archive its name and removes the transcript, if it still holds the
-// packed bytes. A change line in the index makes every reader look at the files of the
-// session until its row is there; while there is a transcript, the archive does not count.
-// So a kill between two steps leaves the session unchanged, or archived.
+// install gives an archive its name and removes the transcript, if that still holds the
+// packed bytes. A change line in the index makes every reader look at the session's files
+// until its row is written. An archive next to a transcript does not count. So a kill
+// between two steps leaves the session unchanged or archived.
 func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 	ref := p.row.Ref()
 	release, err := x.holdLog(ctx, o, (*filelog.Log).Hold)
@@ -122,7 +122,7 @@ func (x *index) install(ctx context.Context, p *packed, o *openLog) error {
 		x.a.d.at("archive: remove transcript")
 		err = x.a.sess.Remove(fileName(ref.ID))
 		if f, statErr := x.a.stat(ref.ID); statErr == nil && f.archived {
-			err = nil // it has left the folder, despite the error
+			err = nil // the transcript was removed, despite the error
 		}
 	}
 	if err != nil {
@@ -165,7 +165,7 @@ func (x *index) restore(ctx context.Context, ref driver.Ref) error {
 	}
 	x.a.d.at("restore: remove archive")
 	if err := x.a.removeArchive(ref.ID); err != nil {
-		x.a.d.log.Warn("an archive that is of no use any more could not be removed", "folder", x.a.dir, "session", ref.ID, "err", err)
+		x.a.d.log.Warn("an archive that is no longer of use could not be removed", "folder", x.a.dir, "session", ref.ID, "err", err)
 	}
 	_ = x.compare(ctx) // the next call does it again
 	x.a.d.at("restore: row")

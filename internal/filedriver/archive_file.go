@@ -15,11 +15,11 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A packed is the archive of a transcript, in the making until it is installed.
+// A packed is an archive that is not installed yet.
 type packed struct {
 	*filelog.Draft
 	row  driver.Row
-	file fs.FileInfo // of the transcript, when nothing was being appended
+	file fs.FileInfo // of the transcript, at a time without an append
 }
 
 // newPacked begins the archive of a session with a row and a file. The caller holds the
@@ -43,9 +43,9 @@ func (a *agent) newPacked(row driver.Row, file fs.FileInfo) (*packed, error) {
 	return &packed{Draft: draft, row: row, file: file}, nil
 }
 
-// holds reports whether an archive can be installed that holds a transcript as it is: no
-// committed byte of a file changes, and a copy that cures a failed sync is another file.
-// The caller holds the lock of the index and the append lock.
+// holds reports whether an archive holds the present transcript and can be installed:
+// committed bytes of a file never change, and a copy that cures a failed sync is another
+// file. The caller holds the lock of the index and the append lock.
 func (p *packed) holds(now fs.FileInfo) bool {
 	return now.Size() == p.row.Size && p.file.Size() == p.row.Size && now.ModTime().Equal(p.file.ModTime()) &&
 		os.SameFile(now, p.file) && p.Named()
@@ -58,7 +58,7 @@ func (a *agent) pack(p *packed, r io.ReaderAt) error {
 	a.d.at("archive: write")
 	out := bufio.NewWriterSize(p, copySize)
 	zip := gzip.NewWriter(out)
-	if note, _ := json.Marshal(storable(p.row)); len(note) <= maxRowLen { // else the index is made again from the content
+	if note, _ := json.Marshal(storable(p.row)); len(note) <= maxRowLen { // else the content gives the row
 		zip.Extra = append([]byte{rowID[0], rowID[1], byte(len(note)), byte(len(note) >> 8)}, note...)
 	}
 	sum, err := copySum(zip, r, p.row.Size)
@@ -115,14 +115,14 @@ func (a *agent) unpack(f found) error {
 func (a *agent) removeBeside(id string) error {
 	f, err := a.stat(id)
 	if err != nil || f.archived {
-		return nil // the transcript was not announced
+		return nil // no transcript was found
 	}
 	has, err := a.hasArchive(id)
 	if has {
 		archive := found{file: archiveName(id), id: id, archived: true}
 		err = a.d.wrap("remove archive", a.path(archive), a.continues(f, archive), "the transcript beside it counts; inspect both and move one of them away")
 		if err == nil {
-			err = filelog.SyncDir(a.sess, ".") // the process that made the transcript may have been killed before it
+			err = filelog.SyncDir(a.sess, ".") // the maker of the transcript may not have done so
 		}
 	}
 	if err != nil {

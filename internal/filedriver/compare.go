@@ -10,9 +10,9 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// compare looks for transcripts that are missing or outdated in the index, unless
-// the folders are as they were when their names were compared last, by this process or
-// by a writer of the index.
+// compare looks for transcripts that are missing or outdated in the index, unless the
+// folders have not changed since this process or a writer of the index last compared
+// their names.
 func (x *index) compare(ctx context.Context) error {
 	if err := x.seekDead(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (x *index) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if now, err := x.a.changed(); err != nil || now[1] != at[1] { // a session may have gone from one folder to the other
+	if now, err := x.a.changed(); err != nil || now[1] != at[1] { // a session may have changed folders
 		again, againErr := x.a.files(1)
 		if err = cmp.Or(err, againErr); err != nil {
 			return err
@@ -76,15 +76,15 @@ func (x *index) compare(ctx context.Context) error {
 	}
 	for id := range x.byID {
 		if !there[id] {
-			x.check(id) // it may have gone to and fro
+			x.check(id) // it may have been archived and restored
 		}
 	}
 	x.lost, x.listed, x.looked = false, at, at
 	return nil
 }
 
-// compared notes that the writer's own change of the folder needs no look at
-// its names. The caller holds the lock of the index.
+// compared notes that this writer changed the folder itself, so its names need
+// no look. The caller holds the lock of the index.
 func (x *index) compared() {
 	if at, err := x.a.changed(); err == nil {
 		if x.looked == x.listed {
@@ -94,7 +94,8 @@ func (x *index) compared() {
 	}
 }
 
-// changed returns when the folders of transcripts and archives were changed last.
+// changed returns the times of the last changes of the folders of transcripts and
+// archives.
 func (a *agent) changed() (at folderTimes, err error) {
 	for i, k := range kinds {
 		info, err := a.root.Lstat(k.folder)
@@ -109,8 +110,8 @@ func (a *agent) changed() (at folderTimes, err error) {
 	return at, nil
 }
 
-// hasStrangers reports whether the folders may have a transcript or an archive that the
-// index lacks, whatever their times.
+// hasStrangers reports whether the folders may have a transcript or archive that the
+// index lacks. It ignores their times.
 func (x *index) hasStrangers() (bool, error) {
 	for _, k := range kinds {
 		for enc, err := range names(x.a.root, k.folder, k.ext) {
@@ -118,7 +119,7 @@ func (x *index) hasStrangers() (bool, error) {
 				return false, x.a.listError(k.folder, err)
 			}
 			id, _ := DecodeName(enc)                     // a hashed name gives none
-			if x.find(enc) == nil && x.find(id) == nil { // most IDs are written as they are
+			if x.find(enc) == nil && x.find(id) == nil { // most IDs are not encoded
 				return true, nil
 			}
 		}
@@ -126,9 +127,9 @@ func (x *index) hasStrangers() (bool, error) {
 	return false, nil
 }
 
-// certain looks for names in the folders that the index lacks, if only other processes
-// have done so. It returns an error while a transcript may belong to any key: then a key
-// without a session may be the key of that one.
+// certain looks for names in the folders that the index lacks, unless this process has
+// done so. It returns an error while a transcript's key is unknown: a key that seems to
+// have no session may be its key.
 func (x *index) certain(ctx context.Context) error {
 	if x.looked != x.listed {
 		strangers, err := x.hasStrangers()
@@ -161,14 +162,14 @@ func (x *index) certain(ctx context.Context) error {
 		if driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil {
 			fix += ", or delete session " + id
 		}
-		return x.a.spoilt("create session", f, err, "it may be the session that is asked for: "+fix+"; one that is made expressly need not wait for that")
+		return x.a.spoilt("create session", f, err, "it may be the requested session:  "+fix+"; one that is made expressly need not wait for that")
 	}
 	return nil
 }
 
 // ready applies lines of other writers, and notices new names in the folder and
-// changes of sessions that are under way, without a lock and without writing. The
-// caller holds x.mu.
+// unfinished changes of sessions. It takes no lock and writes nothing. The caller
+// holds x.mu.
 func (x *index) ready(ctx context.Context) error {
 	err := x.refresh()
 	if err == nil {
@@ -184,7 +185,7 @@ func (x *index) ready(ctx context.Context) error {
 }
 
 // isAlive reports whether a writer may still append. Where the system cannot tell, all
-// writers count as alive; a store that is read-only takes them for dead.
+// writers count as alive, but a read-only store takes them for dead.
 func (x *index) isAlive(by int64) bool {
 	if own := by == x.by.Load(); own || x.lock == nil {
 		return own
@@ -193,8 +194,8 @@ func (x *index) isAlive(by int64) bool {
 	return held || err != nil && !x.a.d.opts.ReadOnly
 }
 
-// seekDead makes compare look at all transcripts once for each writer that has died: it
-// may have appended to sessions whose rows are older.
+// seekDead makes compare look at all transcripts once for each writer that has died:
+// rows may lack its last appends.
 func (x *index) seekDead() error {
 	dead := func() (all []int64) {
 		for by, known := range x.writers {
@@ -207,7 +208,7 @@ func (x *index) seekDead() error {
 	if len(dead()) == 0 {
 		return nil
 	}
-	if err := x.refresh(); err != nil { // a writer that closes takes its name away first
+	if err := x.refresh(); err != nil { // a closing writer first removes its name
 		return err
 	}
 	for _, by := range dead() {

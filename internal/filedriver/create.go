@@ -30,7 +30,7 @@ func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(int64)
 		return a.idx.hold(ctx, func() error {
 			if row, found = a.idx.currentRow(ownedKeyOf(key)); !found {
 				err = a.idx.certain(ctx)
-				row, found = a.idx.currentRow(ownedKeyOf(key)) // certain may have seen that it was restored
+				row, found = a.idx.currentRow(ownedKeyOf(key)) // certain may have found it restored
 			}
 			if !found && err == nil {
 				err = a.idx.replacesNone(ctx, ownedKeyOf(key))
@@ -71,8 +71,8 @@ func (d *Driver) onKey(ctx context.Context, key driver.KeyRef, f func() error) e
 	return f()
 }
 
-// writable returns an agent's folder for a session to be made in. The folder is
-// not made for a session that cannot be.
+// writable returns an agent's folder for a new session. It makes no folder for
+// a session that cannot be made.
 func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
 	if d.opts.ReadOnly {
 		return nil, d.readOnly("create session", filepath.Join(d.dir, "agents", EncodeName(name)))
@@ -92,14 +92,14 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 		}
 	}
 	if a, err = d.agent(name); errors.Is(err, fs.ErrNotExist) {
-		a, err = d.agent(name) // a call at the same time had looked before the folder was made
+		a, err = d.agent(name) // a concurrent call had looked before the folder was made
 	}
 	return a, err
 }
 
 // create makes a transcript. The caller holds the lock of the index, which is up to
-// date. The index gets a line about the change, then the file its name, then the index
-// its row: after a kill the next writer finishes or discards the session.
+// date. It writes a change line in the index, then the file, then the row in the
+// index: after a kill the next writer finishes or discards the session.
 func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
 	_, highest := x.current(ownedKeyOf(key))
@@ -143,8 +143,8 @@ func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver
 	if has || x.find(ref.ID) != nil {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
-	if x.deletes[ref.ID] { // whoever finishes that would delete this one
-		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: one with this ID is deleted, and its files could not all be removed: delete it again, which reports the reason, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
+	if x.deletes[ref.ID] { // to finish that would delete this one
+		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: a session with this ID was deleted, but not all its files: delete it again, which reports the reason, or choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
 	if a.d.opts.Sync != filelog.SyncNever {
 		if err := a.syncFolders(); err != nil {
@@ -158,9 +158,9 @@ func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver
 	if err != nil {
 		return driver.Row{}, err
 	}
-	a.d.logs.drop(ref) // of a session that had the ID before
+	a.d.logs.drop(ref) // of an earlier session with this ID
 	a.d.remember(ref, l)
-	_ = l.Close() // it owes nothing
+	_ = l.Close() // all is synced
 	x.compared()
 	x.putLate(row)
 	return row, nil
@@ -216,7 +216,8 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 	}
 }
 
-// Missing is the event that Load finds no transcript where the index lists a session.
+// A Missing event reports that Load did not find the transcript of a session in the
+// index.
 type Missing struct{ Err error }
 
 // replacesNone returns an error if a session of a key is missing: a new one in its place
@@ -281,7 +282,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 	x.aside(func() { _, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
 	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
 	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
-		e.gen = max(e.gen, gen) // even if the row fails: others read the line, and no gen is used twice
+		e.gen = max(e.gen, gen) // even if the row fails: others read the line, and a gen is used once
 	}
 	if err != nil {
 		return row, err

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// deleteAt deletes each session that ends at a cursor and is without a turn. It settles
-// nothing, because sessions can be deleted on a full disk.
+// deleteAt deletes each session that ends at a cursor and has no turn under way. It
+// ends no tail, because sessions can be deleted on a full disk.
 func (x *index) deleteAt(ctx context.Context, ids []string, at driver.Cursor) error {
 	var releases []func()
 	defer func() {
@@ -69,9 +69,9 @@ func (x *index) deleteAt(ctx context.Context, ids []string, at driver.Cursor) er
 	return errors.Join(errs...)
 }
 
-// delete removes sessions for good: their lines in the index come first, so that
-// any process that finds one finishes a killed deletion. Remove removes the files
-// of one.
+// delete removes sessions for good. It first writes their lines in the index, so
+// that any process that finds one finishes a killed deletion. Remove removes
+// one's files.
 func (x *index) delete(ids []string, remove func(id string) error) error {
 	recs := make([]record, len(ids))
 	for i, id := range ids {
@@ -85,8 +85,8 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	if x.deletes[ids[0]] {
 		return err
 	}
-	// There is no room for the lines in the index. Removed files make some. If a kill comes before
-	// the index is rewritten, the mark makes the next writer do it.
+	// The disk has no room for the lines in the index. Removed files make room. If a kill comes
+	// before the index is rewritten, the mark makes the next writer do so.
 	for _, rec := range recs {
 		x.apply(line{record: rec})
 	}

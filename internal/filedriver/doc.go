@@ -6,11 +6,11 @@
 //	<dir>/agents/<agent>/sessions.jsonl          the index of an agent
 //	<dir>/agents/<agent>/sessions.lock           empty; its bytes are locks
 //
-// The transcripts are the only source of truth, and archives where there is no
-// transcript. The index is a log of rows, of which the last one of a session
-// counts. It is a cache: lost, corrupt or stale, it is made again from the
-// transcripts. The names of folders and files are injective encodings of agents
-// and IDs, see [EncodeName].
+// Transcripts, and archives without a transcript, are the only source of truth.
+// The index is a log of rows; the last row of a session counts. It is a cache:
+// if lost, corrupt or stale, it is made again from the transcripts. The names
+// of folders and files are injective encodings of agents and IDs, see
+// [EncodeName].
 //
 // A row is written when a session is made, deleted, described or made current, when a
 // turn ends, and some seconds after the last row, not at every append. A list looks at
@@ -33,10 +33,10 @@ package filedriver
 // an orderly end, so writers and readers need one rule each. It is rewritten when over
 // half of it is useless, and at every delete and erase.
 //
-// A row is written for promises: creation, the current session, metadata, the end of a
-// turn, Close, and an append some seconds after the last row. One row per append cost
-// as much as the append. So a row may be old: lists look at the sizes of their page, and
-// are in order to five seconds. A locked index delays an append by half a second at most.
+// A row is written at creation, for the current session, metadata, the end of a turn,
+// Close, and for an append some seconds after the last row. One row per append cost as
+// much as the append. So a row may be old: lists look at the sizes of their page, and are
+// in order to five seconds. A locked index delays an append by half a second at most.
 //
 // The first line names the boot. After a reboot, and after the death of a writer, every
 // transcript is compared with its row once.
@@ -44,12 +44,13 @@ package filedriver
 // Turn locks and the index lock are bytes of sessions.lock. A lock on a transcript
 // would be lost when a copy takes its name.
 //
-// A folder of another program is refused (driver.ErrForeign): its index has our name
-// for it, and rewriting it would lose sessions. A transcript with an unreadable header
-// blocks new keys of its agent: an empty session in its place would look like a loss.
+// A folder of another program is refused (driver.ErrForeign): its index has the same
+// name as ours, and rewriting it would lose sessions. A transcript with an unreadable
+// header blocks new keys of its agent: an empty session in its place would look like a
+// loss.
 //
 // The files decide whether a session is archived, and a transcript always beats an
 // archive.
 //
-// A list cursor is the time and ID of its last row, so an untouched session is on
-// exactly one page. Every open makes the folders private.
+// A list cursor is the time and ID of its page's last row, so an unchanged
+// session is on exactly one page. Open makes the folders private.

@@ -25,25 +25,25 @@ type Options struct {
 	// Sync decides when appended lines are on stable storage. The zero value is
 	// filelog.SyncAlways.
 	Sync filelog.SyncPolicy
-	// ReadOnly opens without writing anything: no repair, no index. A line that
-	// a dead writer left unfinished is taken for final; one that may still be in the
-	// writing is left out.
+	// ReadOnly opens without writing anything: no repair, no index. A line that a
+	// dead writer left unfinished counts as final; a line that may still be being
+	// written is left out.
 	ReadOnly bool
 	// SingleProcess allows file systems on which locks between processes
 	// cannot be relied on.
 	SingleProcess bool
 	// Describe makes the row of a session that is missing or outdated in the
-	// index, from its records. Its argument row holds for the records before
-	// its Size; a Size of 0 means that it holds ID and Agent alone. Scan yields
-	// the records from a cursor on, or backward down to it, and may be called
-	// several times. Size need not be set in what Describe returns. If it fails
-	// the session keeps its key and shows nothing else. Nil leaves everything
-	// empty but the ID, the key, the gen and the times.
+	// index, from its records. Its argument row covers the records before its
+	// Size; a Size of 0 means that it holds ID and Agent alone. Scan yields the
+	// records from a cursor on, or backward down to it, and may be called
+	// several times. The row returned need not have its Size. If Describe
+	// fails, the session keeps only its key. Nil leaves everything empty but
+	// the ID, the key, the gen and the times.
 	Describe func(row driver.Row, scan Scan) (driver.Row, error)
 	// OpenFiles is how many idle transcripts stay open; 0 means 128.
 	OpenFiles int
-	// Observe receives every event of a transcript, as [filelog.Options] says, every
-	// long wait for its turn lock, and those for an agent's index, whose ID is empty.
+	// Observe receives every event of a transcript, as for [filelog.Options], every
+	// long wait for its turn lock, and waits for an agent's index, with an empty ID.
 	// It is called while locks may be held and must not use the driver.
 	Observe func(ctx context.Context, ref driver.Ref, e filelog.Event)
 	// Logger receives warnings for a person: a corrupt index, a transcript that
@@ -73,7 +73,7 @@ type Driver struct {
 
 	opening singleflight.Group // of agents
 
-	step func(name string) // called at each step of an archive or a delete; nil but in tests
+	step func(name string) // called at each step of an archive or a delete; set by tests
 }
 
 // agent is the folder of one agent.
@@ -102,7 +102,7 @@ type agent struct {
 // into a new file when more than half of it is of no use.
 type index struct {
 	a    *agent
-	lock *filelog.LockFile // a store that is read-only only looks at its bytes; nil if it may not
+	lock *filelog.LockFile // a read-only store only looks at its bytes; nil if it may not
 
 	mu sync.Mutex // guards the fields below; taken after the lock
 	rows
@@ -111,8 +111,8 @@ type index struct {
 	applied int64           // offset after the last line that was applied: set by read
 	version int             // of the file; 0 if its first line does not say
 	by      atomic.Int64    // this process as a writer; 0 before its first append
-	named   atomic.Bool     // the file names it as one
-	writers map[int64]bool  // open ones; true if found dead, and all transcripts compared
+	named   atomic.Bool     // the file names it
+	writers map[int64]bool  // open ones; true if found dead, see seekDead
 	changes map[string]bool // sessions whose files count until their next row
 	deletes map[string]bool // begun and perhaps not finished
 	erases  map[string]bool // the same
@@ -134,11 +134,11 @@ type learned struct {
 	looked folderTimes // the same, if this process itself has looked at the names
 }
 
-// logs keeps the logs that are in use open, and some that were in use lately.
+// logs keeps open the logs in use, and some that were used lately.
 type logs struct {
 	d     *Driver
 	limit int // how many unused ones stay open
-	// failed is (*filelog.Log).Failed, but in tests.
+	// failed is (*filelog.Log).Failed, except in tests.
 	failed func(*filelog.Log) *driver.NotDurableError
 
 	mu     sync.Mutex              // guards the fields below; never held while a log is synced
@@ -150,17 +150,17 @@ type logs struct {
 type openLog struct {
 	ref     driver.Ref
 	log     *filelog.Log
-	users   int    // calls of acquire without their release
+	users   int    // calls of acquire not released
 	used    uint64 // logs.uses at its last use: set by acquire
-	evicted bool   // a call was to close it since its last use: set by surplus, cleared by acquire
+	evicted bool   // a call is to close it, unless it is used: set by surplus, cleared by acquire
 	stale   bool   // its file was removed, and its last user closes it: set by ended
 }
 
-// A mark tells a transcript from another one of its name, which was imported again with
-// the same header for example. It is for logs that are closed: an open one notices by
-// itself that its file was replaced. The zero mark fits every transcript.
+// A mark distinguishes a transcript from another of its name, for example one imported
+// again with the same header. It is for closed logs: an open log notices itself that
+// its file was replaced. The zero mark fits every transcript.
 type mark struct {
-	size int64  // of the beginning that it is about; below 0 no transcript fits
+	size int64  // of the marked beginning; if below 0 no transcript fits
 	sum  uint64 // of the first and the last bytes of the beginning
 }
 
@@ -171,8 +171,8 @@ type watch struct {
 	changed      func(driver.Ref, error)
 }
 
-// watches are the watches of a driver. It calls their functions with mu held,
-// so that none is called after its watch has ended.
+// watches are the watches of a driver. Their functions are called with mu held,
+// so none is called after its watch has ended.
 type watches struct {
 	d       *Driver
 	running sync.WaitGroup // the goroutines of notes
@@ -208,7 +208,7 @@ func (d *Driver) wrap(op, path string, err error, fix string) error {
 	return &filelog.Error{Op: op, Path: path, Err: err, Fix: fix}
 }
 
-// rewrap is wrap, but if err names a file already it gets another way out: its own is
+// rewrap is wrap, but gives an err that names a file another way out: the old one is
 // about one step, not the whole call.
 func (d *Driver) rewrap(op, path string, err error, fix string) error {
 	if e, ok := errors.AsType[*filelog.Error](err); ok {
@@ -246,14 +246,14 @@ func (d *Driver) enter(ctx context.Context) error {
 }
 
 // waited tells the observer how long a call has waited for a lock of
-// sessions.lock, unless that was short.
+// sessions.lock, if long.
 func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock string, began time.Time, err error) {
 	if took := time.Since(began); d.opts.Observe != nil && took >= filelog.LongWait {
 		d.opts.Observe(ctx, ref, filelog.Wait{Lock: lock, Took: took, Err: err})
 	}
 }
 
-// at announces a step, so that a test can come between.
+// at announces a step, so that a test can intervene.
 func (d *Driver) at(step string) {
 	if d.step != nil {
 		d.step(step)

@@ -43,13 +43,14 @@ func (d *Driver) hasFiles(folder, ext string) (bool, error) {
 }
 
 // folder checks that name, below the store's folder, is a folder and not a link, and
-// closes it to other users. If create is set it is made first; see [agent.syncFolders].
+// closes it to other users. If create is set it makes it first; see
+// [agent.syncFolders].
 func (d *Driver) folder(name string, create bool) error {
 	path := filepath.Join(d.dir, name)
 	if create {
 		err := d.root.Mkdir(name, 0o700)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return d.wrap("make folder", path, err, "make the one it is in writable for this user, or open the store with ReadOnly")
+			return d.wrap("make folder", path, err, "make its parent writable for this user, or open the store with ReadOnly")
 		}
 	}
 	info, err := d.root.Lstat(name)
@@ -62,9 +63,9 @@ func (d *Driver) folder(name string, create bool) error {
 	return d.shut(name, info, others)
 }
 
-// transcriptFolder is folder for the transcripts of an agent. Where all sessions are
-// archived it is empty, and a program that copies files alone leaves it out: it is made
-// again next to archives, so that they are found.
+// transcriptFolder is folder for an agent's transcripts. If all sessions are archived
+// it is empty, and programs that copy only files omit it. Then it is made again next to
+// the archives, so that they are found.
 func (d *Driver) transcriptFolder(agent string) error {
 	name := agent + "/sessions"
 	err := d.folder(name, false)
@@ -83,9 +84,9 @@ func (d *Driver) transcriptFolder(agent string) error {
 	return d.folder(name, true)
 }
 
-// syncFolders puts the names of an agent's folders on stable storage, before anything
-// in them is promised to be there. Each process syncs them once, even if another one
-// has made them: that one may have been killed before its syncs.
+// syncFolders puts the names of an agent's folders on stable storage, before any
+// content in them is promised. Each process syncs them once, even if another made
+// them: that process may have been killed before its syncs.
 func (a *agent) syncFolders() error {
 	if a.synced {
 		return nil
@@ -106,9 +107,9 @@ const (
 	others      fs.FileMode = 0o077
 )
 
-// shut takes permissions from the other users of a folder. If that fails,
-// because another user owns it, it is an error if others may write to it, and a
-// warning if they may read it. Files need no such care: they are made with mode
+// shut takes permissions on a folder from other users. If that fails because
+// another user owns it, shut returns an error if others may write to it, and
+// warns if they may read it. Files need no such care: they are made with mode
 // 0600, and a closed folder protects its files in any mode.
 func (d *Driver) shut(name string, info fs.FileInfo, bits fs.FileMode) error {
 	mode := info.Mode()
@@ -124,9 +125,8 @@ func (d *Driver) shut(name string, info fs.FileInfo, bits fs.FileMode) error {
 	return d.wrap("open store", path, err, "other users may write to this folder: chmod go-w it as its owner, or use a folder of your own")
 }
 
-// shutStore does the same for the folder of the store, in which others may be
-// welcome to read. With the sticky bit, as on /tmp, no user can move another's
-// files.
+// shutStore does so for the folder of the store, which others may be allowed to
+// read. With the sticky bit, as on /tmp, no user can move another's files.
 func (d *Driver) shutStore() error {
 	info, err := d.root.Stat(".")
 	if err == nil && info.Mode()&fs.ModeSticky == 0 {
@@ -136,8 +136,8 @@ func (d *Driver) shutStore() error {
 }
 
 // refuseForeign fails if the folder is another program's: if it holds an index
-// of sessions where this package writes none. Opening it would show its
-// sessions without names, and mix new ones with them.
+// of sessions where this package writes none. A store there would show its
+// sessions without names and mix new ones with them.
 func (d *Driver) refuseForeign() error {
 	agents, err := d.agentFolders()
 	if err != nil {
@@ -156,8 +156,8 @@ func (d *Driver) refuseForeign() error {
 	return nil
 }
 
-// sweep removes what killed processes have left of transcripts and archives in the
-// making, by the name of an agent's folder. It needs no line of the index about them.
+// sweep removes unfinished transcripts and archives of killed processes in the folder
+// of an agent. It needs no line of the index about them.
 func (d *Driver) sweep(folder string) error {
 	var errs []error
 	for _, k := range kinds {

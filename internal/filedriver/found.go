@@ -11,9 +11,9 @@ import (
 // found is a transcript in the folder of an agent.
 type found struct {
 	file string
-	id   string // the file, if its name is hashed and the header cannot be read
+	id   string // a hashed file name if the header cannot be read
 	size int64
-	// It is an archive: file is its name in the folder of the agent, size is not
+	// For an archive, file is its name in the agent's folder, and size is not
 	// known.
 	archived bool
 }
@@ -21,7 +21,7 @@ type found struct {
 // stat finds the transcript of a session, or else its archive.
 func (a *agent) stat(id string) (f found, err error) {
 	f = found{file: fileName(id), id: id}
-	for range 2 { // the archive may be restored in between
+	for range 2 { // the archive may have just been restored
 		info, err := a.sess.Lstat(f.file)
 		if err == nil {
 			f.size = info.Size()
@@ -41,7 +41,7 @@ func (a *agent) stat(id string) (f found, err error) {
 	return f, a.d.wrap("find session "+id, a.path(f), fs.ErrNotExist, "list the sessions to see which there are")
 }
 
-// stat is the method of the agent, but a session in deletion is missing, even if
+// stat is agent.stat, but a session being deleted counts as missing even if
 // files of it exist.
 func (x *index) stat(id string) (found, error) {
 	if x.deletes[id] {
@@ -60,8 +60,8 @@ func (a *agent) unarchived(f found, err error) (found, error) {
 	return f, err
 }
 
-// hasArchive reports whether there is an archive of a session. While there is a
-// transcript too, it does not count.
+// hasArchive reports whether an archive of a session exists. It does not count
+// next to a transcript.
 func (a *agent) hasArchive(id string) (bool, error) {
 	info, err := a.root.Lstat(archiveName(id))
 	if errors.Is(err, fs.ErrNotExist) {

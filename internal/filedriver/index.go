@@ -33,7 +33,7 @@ func (x *index) interrupt() {
 	}
 }
 
-// forget closes the file and drops all that was read of it.
+// forget closes the file and drops everything read from it.
 func (x *index) forget() error {
 	var err error
 	if x.file != nil {
@@ -125,8 +125,8 @@ type piece struct {
 	text []byte
 }
 
-// pieces yields the lines between two places. A last line without its '\n' is being
-// written, or was left by a killed writer.
+// pieces yields the lines between two places. A last line without '\n' is being
+// written, or a killed writer left it.
 func (x *index) pieces(from, size int64) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
 		for most := int64(chunk); ; {
@@ -145,7 +145,7 @@ func (x *index) pieces(from, size int64) iter.Seq2[piece, error] {
 					return
 				}
 				from, most = from+int64(whole), chunk
-			case int64(n) < most: // the end, or the end before a failed write was taken back
+			case int64(n) < most: // the end, perhaps because a failed write was taken back
 				return
 			default:
 				most *= 2
@@ -185,10 +185,10 @@ func (x *index) decodeLine(text []byte, at int64) line {
 func (x *index) apply(l line) {
 	switch {
 	case l.damaged:
-		x.lost, x.remake = true, true // it announced a change that the transcripts contain
+		x.lost, x.remake = true, true // the transcripts contain the change it announced
 	case l.Version > 0 && x.applied == 0:
 		x.version = l.Version
-		if x.a.name == "" { // of a folder whose name is hashed, see agentName
+		if x.a.name == "" { // the folder's name is hashed, see agentName
 			x.a.name = l.Agent
 		}
 		if l.Boot != "" && l.Boot == bootID() {
@@ -251,14 +251,14 @@ func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	return row, true
 }
 
-// bootID identifies the boot of the system, or is empty where nothing does.
-// Lines written under another boot may have been lost since.
+// bootID identifies the boot of the system, or is empty if that is unknown.
+// Lines from another boot may have been lost.
 var bootID = sync.OnceValue(func() string {
-	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a missing file means that nothing is known
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without the file the boot is unknown
 	return string(bytes.TrimSpace(data))
 })
 
-// doubt makes the next look at a session make its row anew.
+// doubt has the next look at a session make its row anew.
 func (x *index) doubt(id string) {
 	if e := x.find(id); e != nil {
 		n := *e

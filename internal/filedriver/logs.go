@@ -18,7 +18,7 @@ import (
 func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 	for range tries {
 		o, err = a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
-		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) { // the latter: it names nothing
+		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) { // the latter: an invalid name
 			return o, err
 		}
 		if _, err := a.live(ref.ID); err != nil {
@@ -28,12 +28,12 @@ func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 	return nil, err
 }
 
-// cause returns the error of a released log: why the log was replaced.
+// cause returns err with the reason why a log was replaced.
 func (a *agent) cause(ref driver.Ref, err error) error {
 	if !errors.Is(err, filelog.ErrReplaced) {
 		return err
 	}
-	a.d.setMark(ref, mark{}) // the caller knows
+	a.d.setMark(ref, mark{}) // the caller learns of it
 	_, liveErr := a.live(ref.ID)
 	_, failed := errors.AsType[*driver.NotDurableError](err)
 	switch {
@@ -76,11 +76,11 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 	return o, nil
 }
 
-// closedLog is for acquire if only an open log is wanted.
+// closedLog is for acquire when it must open no log.
 func closedLog() (*filelog.Log, error) { return nil, fs.ErrNotExist }
 
-// release ends a use. err is its error, which is returned by way of ended. A
-// failure to close other logs does not concern the caller and goes to the logger.
+// release ends a use with the error err, which it returns by way of ended. A
+// failure to close other logs does not concern the caller and is logged.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
 	if err != nil {
@@ -99,10 +99,10 @@ func (ls *logs) release(o *openLog, err error) error {
 	return err
 }
 
-// ended returns the error of a failed use: the reason if the log was closed during it,
-// and its failed sync if it is closed because its file was removed. But for
-// filelog.ErrReplaced, which is for [agent.cause], it is in terms of package driver. It
-// is called with ls.mu held.
+// ended returns the error of a failed use. It gives the reason if the log was closed
+// during the use, and adds the log's failed sync if its file was replaced. Except
+// filelog.ErrReplaced, which is for [agent.cause], errors are in terms of package
+// driver. The caller holds ls.mu.
 func (ls *logs) ended(o *openLog, err error) error {
 	if errors.Is(err, filelog.ErrReplaced) {
 		o.stale = true
@@ -110,7 +110,7 @@ func (ls *logs) ended(o *openLog, err error) error {
 			delete(ls.open, o.ref) // the next call opens the file anew
 		}
 		o.log.Interrupt()
-		if failed := ls.failed(o.log); failed != nil { // and is unaware of it
+		if failed := ls.failed(o.log); failed != nil { // the new one lacks this error
 			err = fmt.Errorf("%w: %w", err, failed)
 		}
 	}
@@ -121,7 +121,7 @@ func (ls *logs) ended(o *openLog, err error) error {
 }
 
 // surplus returns the unused log that was used longest ago, for the caller to evict, if
-// there are too many. It is called with ls.mu held.
+// there are too many. The caller holds ls.mu.
 func (ls *logs) surplus() (old *openLog) {
 	if len(ls.open) <= ls.limit || ls.closed {
 		return nil
@@ -141,18 +141,18 @@ func (ls *logs) surplus() (old *openLog) {
 	return old
 }
 
-// evict closes a log unless it is used again. One whose sync failed stays: closing it
-// would forget that.
+// evict closes a log unless it is used again. A log with a failed sync stays: closing
+// it would forget the failure.
 func (ls *logs) evict(o *openLog) {
 	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
-		// So that closing does not sync: a log opened in between would
-		// not learn of a failure.
+		// Then closing does not sync: a log opened just before would not learn
+		// of a failure.
 		if err := o.log.Sync(context.Background()); err != nil {
 			ls.d.log.Warn("a transcript that is not in use could not be synced", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
 		}
 	}
 	ls.mu.Lock()
-	// A use that has come and gone since may have left it something to sync.
+	// A short use since then may have left something to sync.
 	done := o.users == 0 && ls.open[o.ref] == o && !ls.closed &&
 		ls.failed(o.log) == nil && o.log.Unsynced() == math.MaxInt64 && ls.d.remember(o.ref, o.log)
 	if done {
@@ -179,7 +179,7 @@ func (ls *logs) drop(ref driver.Ref) {
 	}
 }
 
-// interrupt ends the waits for a lock. Close has begun, so later ones end as well.
+// interrupt ends all waits for a lock, now and later: Close has begun.
 func (ls *logs) interrupt() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -188,7 +188,7 @@ func (ls *logs) interrupt() {
 	}
 }
 
-// close closes all logs, also those that a loop over a Scan still uses.
+// close closes all logs, even if a loop over a Scan still uses one.
 func (ls *logs) close() error {
 	ls.mu.Lock()
 	ls.closed = true
@@ -226,7 +226,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 }
 
 func markOf(r io.ReaderAt, size int64) mark {
-	ends, _ := filelog.Ends(r, size) // what cannot be read now fails where it is needed
+	ends, _ := filelog.Ends(r, size) // an unreadable part fails where it is needed
 	h := fnv.New64a()
 	_, _ = h.Write(ends) // never fails
 	return mark{size, h.Sum64()}
@@ -246,8 +246,8 @@ func (d *Driver) setMark(ref driver.Ref, m mark) {
 	d.marks[ref] = m
 }
 
-// remember marks a transcript as it is. It reports false, and changes nothing, while
-// something is being appended, because that may be taken back.
+// remember marks a transcript as it is. It reports false, and changes nothing,
+// during an append, because that may be taken back.
 func (d *Driver) remember(ref driver.Ref, l *filelog.Log) bool {
 	size, ok, err := l.TrySize()
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// findHeader returns the header of a transcript, the first entry of its kind,
-// and the number of entries before it.
+// findHeader returns the first header entry of a transcript and the number of
+// entries before it.
 func findHeader(scan Scan) (e transcript.Entry, before int, err error) {
 	for rec, err := range scan(0, driver.Forward) {
 		if err != nil {
@@ -80,7 +80,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 		}
 		if gen = max(gen, row.Gen, h.Gen); e.ID != f.id {
 			err = cmp.Or(err, fmt.Errorf("its header names session %q", e.ID))
-			gen = 0 // a copy never comes before the original
+			gen = 0 // a copy never precedes the original
 		}
 		if err != nil {
 			row = driver.Row{ID: f.id, Agent: row.Agent}
@@ -134,8 +134,8 @@ func (a *agent) files(kind int) (all []found, err error) {
 	return all, nil
 }
 
-// idOf returns the ID of the session of a file with a name. With a hashed name
-// the ID is in its header, and empty if that cannot be read.
+// idOf returns the ID of the session in a file. If the file's name is hashed,
+// the header holds the ID; it is empty if that cannot be read.
 func (a *agent) idOf(f found, enc string) (id string, ok bool) {
 	if id, ok = DecodeName(enc); !ok && filename.IsHashed(enc) {
 		e, _, _ := a.header(f)
@@ -144,15 +144,15 @@ func (a *agent) idOf(f found, enc string) (id string, ok bool) {
 	return id, ok && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil
 }
 
-// check makes the row of a session again unless it covers all of the
-// transcript, and drops it without a transcript: it is missing then, unless it was being
-// made. It reports whether the row has changed.
+// check makes the row of a session again unless it covers all of the transcript. Without
+// a transcript it drops the row; the session is then missing, unless it was being made.
+// It reports whether the row has changed.
 func (x *index) check(id string) (changed bool) {
 	f, err := x.stat(id)
 	e := x.find(id)
 	if errors.Is(err, fs.ErrNotExist) && e != nil {
 		x.del(e)
-		powerCut := x.lost && x.a.d.opts.Sync == filelog.SyncNever // which may take files
+		powerCut := x.lost && x.a.d.opts.Sync == filelog.SyncNever // which may lose files
 		if e.key != "" && !x.changes[id] && !x.deletes[id] && !powerCut {
 			e.next = nil
 			x.missing[id] = e
@@ -182,9 +182,9 @@ func (x *index) checked(ref driver.Ref) (row driver.Row, err error) {
 	return row, nil
 }
 
-// look makes the row of a transcript. An unreadable one keeps its row, or gets
-// one with its key alone; opening it reports the error. look returns the
-// reason.
+// look makes the row of a transcript. An unreadable transcript keeps its row,
+// or gets one with only its key; opening it reports the error, which look
+// returns too.
 func (x *index) look(f found) error {
 	var known driver.Row
 	e := x.find(f.id)
@@ -219,7 +219,7 @@ func (x *index) look(f found) error {
 }
 
 // row returns the row of an entry. A bad one is made again from the transcript.
-// It reports false if it is missing.
+// It reports false if the transcript is missing.
 func (x *index) row(e *entry) (row driver.Row, ok bool) {
 	if row, ok = x.stored(e); ok {
 		return row, true

@@ -22,18 +22,18 @@ const (
 var kinds = [2]struct{ folder, ext string }{{"sessions", extension}, {archiveFolder, extension + gzipExtension}}
 
 // EncodeName returns the file name of an agent or a session ID: lower-case
-// letters, digits, '_' and '-' stay, every other byte becomes %xx, and so does
-// the first byte of a device name of Windows, "con" for example. Names over 120
-// bytes become a prefix, '-' and their SHA-256. So two names never share a
-// file, and no name leaves its folder.
+// letters, digits, '_' and '-' stay; every other byte, and the first byte of a
+// Windows device name such as "con", becomes %xx. Names over 120 bytes become a
+// prefix, '-' and their SHA-256. So two names never share a file, and no name
+// leaves its folder.
 func EncodeName(name string) string { return filename.Encode(name) }
 
 // DecodeName is the inverse of EncodeName; ok is false for a hashed name and
 // for an invalid one.
 func DecodeName(enc string) (name string, ok bool) { return filename.Decode(enc) }
 
-// fileName returns the name of a transcript. One known only by its hashed name
-// goes by that name, which is too long for an ID.
+// fileName returns the name of a transcript. If only a hashed name is known, id
+// is that name, which is too long for an ID.
 func fileName(id string) string {
 	if enc, ok := strings.CutSuffix(id, extension); ok && filename.IsHashed(enc) {
 		return id
@@ -44,8 +44,8 @@ func fileName(id string) string {
 // archiveName returns the name of a session's archive in the folder of its agent.
 func archiveName(id string) string { return archiveFolder + "/" + fileName(id) + gzipExtension }
 
-// names yields the names in a folder that end with ext, without it. It yields
-// nothing if there is no folder.
+// names yields the names in a folder that end with ext, without ext. A missing
+// folder yields nothing.
 func names(root *os.Root, folder, ext string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		info, err := root.Lstat(folder)

@@ -77,8 +77,8 @@ func openIndex(a *agent) (*index, error) {
 		return nil, errors.Join(err, x.close())
 	}
 	if pending && !a.d.opts.ReadOnly {
-		// The words of a session to be deleted are still there. The holder of the
-		// lock may be deleting it, and may have been stopped.
+		// The words of a deleted session are still there. The holder of the lock
+		// may be removing them, or may be a stopped process.
 		short, cancel := context.WithTimeout(context.Background(), busyWait)
 		defer cancel()
 		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
@@ -89,7 +89,7 @@ func openIndex(a *agent) (*index, error) {
 }
 
 // agent returns an agent's folder, which concurrent callers open once. The
-// first session of the agent makes the folder: before that, the error matches
+// agent's first session makes the folder: until then the error matches
 // fs.ErrNotExist.
 func (d *Driver) agent(name string) (*agent, error) {
 	d.mu.Lock()
@@ -136,7 +136,7 @@ func (d *Driver) existing(ref driver.Ref) (*agent, error) {
 	return a, err
 }
 
-// listable returns the folder of an agent, or nil without sessions.
+// listable returns an agent's folder, or nil if it has no sessions.
 func (d *Driver) listable(name string) (*agent, error) {
 	a, err := d.agent(name)
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
@@ -164,7 +164,7 @@ func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *o
 		return err
 	}
 	defer d.ops.Done()
-	a, err := d.agent(ref.Agent) // an open log has a name that was checked
+	a, err := d.agent(ref.Agent) // an open log has a checked name
 	if err != nil {
 		if a, err = d.existing(ref); err != nil {
 			return err
@@ -178,7 +178,7 @@ func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *o
 }
 
 // agentName returns the name of the agent of a folder. If the folder's name is
-// hashed, it is the one in the index or in a transcript, and empty if none fits.
+// hashed, it comes from the index or a transcript, and is empty if none fits.
 func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 	if name, ok := DecodeName(folder); ok {
 		return name, nil
@@ -194,8 +194,8 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 	if err := d.transcriptFolder("agents/" + folder); err != nil {
 		return "", err
 	}
-	// A driver of its own writes nothing, and leaves no log in d.logs whose folder is
-	// closed again. It keeps no log open.
+	// A separate driver writes nothing, keeps no log open, and so leaves none in
+	// d.logs whose folder is closed.
 	reader := &Driver{opts: d.opts, dir: d.dir, root: d.root, log: d.log, closing: d.closing, marks: map[driver.Ref]mark{}}
 	reader.opts.ReadOnly = true
 	reader.logs = newLogs(reader, 0)
@@ -294,9 +294,9 @@ func (d *Driver) prepare() error {
 }
 
 // finishDeletes opens the agents with a deletion that a kill has cut short: no word
-// of the session may stay. If nothing in a folder names its agent, as its name is
-// hashed and its index is damaged, the first call for that agent finishes it: an
-// index is not written without the name.
+// of the session may stay. If a folder's name is hashed and its index is damaged,
+// its agent may be unknown. The first call for that agent then finishes the
+// deletion: an index is not written without the name.
 func (d *Driver) finishDeletes() error {
 	agents, err := d.agentFolders()
 	if err != nil || d.opts.ReadOnly {
@@ -322,7 +322,7 @@ func (d *Driver) finishDeletes() error {
 }
 
 // Close implements [driver.Driver]. It brings the indexes up to date, and ignores
-// failures, which lose no data.
+// failures to do so, which lose no data.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	if d.closing.Err() != nil {

@@ -23,7 +23,7 @@ func noHeader(err error) error {
 	return fmt.Errorf("%w: %w", errNoHeader, err)
 }
 
-// A source of lines is a log, or a file opened to be read.
+// A source of lines is a log, or a file opened for reading.
 type source interface {
 	io.ReaderAt
 	Size() (int64, error) // now
@@ -73,7 +73,7 @@ func (o *opened) TrySize() (size int64, ok bool, err error) {
 
 func (o *opened) close() { _ = o.file.Close() } // only read
 
-// turn prepares for reading in a direction: an archive is read forward or not from the
+// turn prepares for reading in a direction: only forward is an archive read from its
 // file.
 func (o *opened) turn(dir driver.Direction) error {
 	if o.zip == nil || dir == driver.Forward {
@@ -122,8 +122,8 @@ func (a *agent) open(f found) (*opened, error) {
 	return o, nil
 }
 
-// endsLine reports whether the first size bytes of a transcript end with a line, or
-// cannot be read, which a scan finds too.
+// endsLine reports whether the first size bytes of a transcript end with a line. If
+// they cannot be read it reports true: a scan finds that too.
 func endsLine(r io.ReaderAt, size int64) bool {
 	var last [1]byte
 	if size == 0 {
@@ -133,23 +133,23 @@ func endsLine(r io.ReaderAt, size int64) bool {
 	return n < 1 || last[0] == '\n'
 }
 
-// wholeLines returns the end of the last line before size that has its '\n', so that
-// the next reading begins with a line.
+// wholeLines returns the end of the last whole line before size, so that the next
+// reading begins with a line.
 func wholeLines(r io.ReaderAt, size int64) int64 {
 	if endsLine(r, size) {
 		return size
 	}
 	for rec, err := range transcript.ScanBackward(r, size, nil) {
 		if err != nil {
-			return size // the caller finds it as well
+			return size // the caller finds the error too
 		}
 		return rec.End
 	}
 	return 0
 }
 
-// read calls do with a transcript. A last line that a dead writer has left without its
-// '\n' is part of it: it may make the session current.
+// read calls do with a transcript. It includes a last line that a dead writer left
+// without '\n': that line may make the session current.
 func (a *agent) read(f found, do func(o *opened, scan Scan) error) error {
 	o, err := a.open(f)
 	if err != nil {

@@ -15,14 +15,13 @@ import (
 )
 
 // A reading yields the decided records of a transcript: records of whole batches, and
-// the rest of a batch after damage or a kill. A batch that may still be written, or
-// that a failed append takes back, is not decided.
+// the rest of a batch after damage or a kill. A batch is not decided while it is
+// being written or a failed append may take it back.
 //
 // Whole batches are believed as they are read. Everything else is read again before it
-// is believed: up to the size at a moment when nothing was being appended, if the append
-// lock is free, and otherwise until two readings are alike. Without the lock the end of
-// the transcript is left out if it is not whole. A reading writes nothing and waits for
-// nothing.
+// is believed: if the append lock is free, up to the size at that moment, and otherwise
+// until two readings are alike. Without the lock an incomplete end of the transcript is
+// left out. A reading writes nothing and waits for nothing.
 type reading struct {
 	d     *Driver
 	ctx   context.Context //nolint:containedctx // of the scan
@@ -31,26 +30,26 @@ type reading struct {
 	back  scanner // of a backward reading; nil is transcript.ScanBackward
 
 	size int64 // up to which the transcript is read: set by Scan, ask and attempt
-	sure bool  // nothing was being appended when it had that size: all of it is decided; set by ask, cleared by attempt
+	sure bool  // no append was running at this size: all of it is decided; set by ask, cleared by attempt
 }
 
 var (
 	errStopped = errors.New("the loop was left")
-	// errOdd reports a record that is neither of a whole batch nor of one that the
-	// next record may complete.
+	// errOdd reports a record neither in a whole batch nor in one that the next
+	// record may complete.
 	errOdd = errors.New("a batch is not whole")
 )
 
-// ask sets the size to the present one if nothing is being appended. Otherwise, or if
-// that cannot be learned, the reading stays as it is.
+// ask sets the size to the present one if nothing is being appended. If not, or if
+// that is unknown, the reading stays as it is.
 func (r *reading) ask() {
 	if size, ok, err := r.in.TrySize(); ok && err == nil {
 		r.size, r.sure = size, true
 	}
 }
 
-// attempt calls read until the transcript is not cut while it reads, as a failed append
-// that is taken back does. Read continues where it was.
+// attempt calls read again if a failed append, taken back, has cut the transcript
+// during it. Read continues where it was.
 func (r *reading) attempt(read func() error) error {
 	for try := 1; ; try++ {
 		err := read()
@@ -60,7 +59,7 @@ func (r *reading) attempt(read func() error) error {
 		case !errors.Is(err, io.ErrUnexpectedEOF) || try == tries:
 			return err
 		}
-		if r.size, err = r.in.Size(); err != nil { // the same if the append was tried again
+		if r.size, err = r.in.Size(); err != nil { // unchanged if the append was tried again
 			return err
 		}
 		r.sure = false
@@ -77,7 +76,7 @@ func (r *reading) forward(from int64) error {
 		for {
 			var held []transcript.Record // the first lines of a batch
 			err := r.scan(transcript.Scan, next, r.size, func(rec transcript.Record) error {
-				if rec.End == next { // in a line that was begun
+				if rec.End == next { // in a line already begun
 					return r.give(rec)
 				}
 				if held = append(held, rec); !r.sure && !isWhole(held) {
@@ -171,10 +170,10 @@ func (r *reading) sift(from int64, keep driver.Keep) error {
 		}
 	}
 	scan := sift(func(offset int64, lines []byte) bool {
-		// Once the search must end, the next line is kept: scan returns the error before it.
+		// If the search must end, keep the next line: scan returns the error before it.
 		return r.ctx.Err() != nil || r.d.closing.Err() != nil || keep(driver.Cursor(offset), lines)
 	})
-	// In most transcripts keep accepts no line. The scan leaves out an unfinished one.
+	// In most transcripts keep accepts no line. The scan omits an unfinished line.
 	if r.sure || endsLine(r.in, r.size) {
 		if err := r.scan(scan, from, r.size, func(transcript.Record) error { return errStopped }); err == nil {
 			return nil
@@ -200,8 +199,8 @@ func (r *reading) sift(from int64, keep driver.Keep) error {
 }
 
 // reread reads records up to a whole batch, again and again until two readings are
-// alike. It returns none if there is no whole batch. The function returns the whole
-// batch at the end of the records that were read, if there is one.
+// alike. Without a whole batch it returns nil. Batch returns the whole batch at the
+// end of the records read so far, or nil.
 func (r *reading) reread(from, to int64, scan scanner, batch func([]transcript.Record) []transcript.Record) ([]transcript.Record, error) {
 	var before []transcript.Record
 	for try := range tries {
@@ -238,7 +237,7 @@ func isSame(a, b transcript.Record) bool {
 
 type scanner func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error]
 
-// scan calls take with the records between two places until it fails.
+// scan calls take with the records between two places until take fails.
 func (r *reading) scan(scan scanner, from, to int64, take func(transcript.Record) error) error {
 	if from > to {
 		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, to, from)

@@ -25,7 +25,7 @@ type record struct {
 
 	Row     *driver.Row `json:"row,omitempty"`
 	Change  string      `json:"change,omitempty"`  // a session that is made, archived, restored or made current
-	Listed  folderTimes `json:"listed,omitzero"`   // of folders whose names the lines before are about
+	Listed  folderTimes `json:"listed,omitzero"`   // of the folders whose names earlier lines cover
 	Unknown string      `json:"unknown,omitempty"` // a transcript whose header cannot be read
 	Open    int64       `json:"open,omitempty"`    // a writer that may append from now on
 	Closed  int64       `json:"closed,omitempty"`  // a writer that appends no more; its rows are in the index
@@ -33,10 +33,10 @@ type record struct {
 	Erase   string      `json:"erase,omitempty"` // a session whose lines are replaced
 }
 
-// A line is one of the index, decoded.
+// A line is a decoded line of the index.
 type line struct {
 	record
-	row     *entry // nil if the line is about something else
+	row     *entry // nil if the line is not a row
 	damaged bool
 	end     int64 // offset after it
 }
@@ -44,8 +44,8 @@ type line struct {
 // headRow is the beginning of a row.
 const headRow = `{"row":`
 
-// peek reads the beginning of a line with a row as this package writes it, with its
-// place in the line in the entry. It reports false for any other line.
+// peek reads the beginning of a line with a row as this package writes it; the
+// entry gets the row's place in the line. It reports false for other lines.
 func peek(text []byte) (l line, ok bool) {
 	p := peeker{text, true}
 	if !p.maybe(headRow) {

@@ -22,8 +22,8 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 	})
 }
 
-// erase replaces the lines of a session. A line in the index comes first, so
-// that whoever finds it removes the row of the old ones.
+// erase replaces the lines of a session. It first writes a line in the index,
+// so that any reader removes the row of the old lines.
 func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	if _, err := x.a.unarchived(x.stat(ref.ID)); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 		err = x.a.removeArchive(ref.ID) // leftovers of a killed process, with words to erase
 	}
 	if err == nil {
-		// Restoring the session need not have synced that its archive was removed.
+		// A restore may not have synced the removal of the archive.
 		if err = filelog.SyncDir(x.a.root, archiveFolder); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

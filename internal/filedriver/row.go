@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// decodeRow reads a row as encoding/json does, in less than half of the time: a list of
-// many sessions is little else.
+// decodeRow reads a row as encoding/json does, in less than half of the time: listing
+// many sessions does little else.
 func decodeRow(text []byte, row *driver.Row) error {
 	if quickRow(text, row) {
 		return nil
@@ -34,7 +34,7 @@ func quickRow(text []byte, row *driver.Row) bool {
 	return w.Valid()
 }
 
-// members are the places of the fields of a row, by the names of their members.
+// members are the indexes of a row's fields by their JSON names.
 var members = sync.OnceValue(func() map[string]int {
 	all := map[string]int{}
 	for i, f := range reflect.VisibleFields(reflect.TypeFor[driver.Row]()) {
@@ -45,8 +45,8 @@ var members = sync.OnceValue(func() map[string]int {
 	return all
 })
 
-// decodeMember reads the value of a member. It reports false for a value that is
-// not of the usual form.
+// decodeMember reads the value of a member. It reports false for a value of an
+// unusual form.
 func decodeMember(field any, value []byte) (ok bool) {
 	switch field := field.(type) {
 	case *string:
@@ -65,7 +65,7 @@ func decodeMember(field any, value []byte) (ok bool) {
 	return ok
 }
 
-// storable returns a row that has a form in JSON.
+// storable returns a row that JSON can express.
 func storable(row driver.Row) driver.Row {
 	for _, t := range []*time.Time{&row.UpdatedAt, &row.CreatedAt, &row.LastUserAt} {
 		if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {

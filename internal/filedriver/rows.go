@@ -9,8 +9,8 @@ import (
 
 // An entry is the part of a row in memory: members that order lists and find
 // the current session of a key. The rest of the row stays in the file until it
-// is needed. An entry without a key is a transcript without a header that can
-// be read: it may be a session of any key.
+// is needed. An entry without a key is a transcript whose header cannot be
+// read: it may be of any key.
 type entry struct {
 	id string
 	ownedKey
@@ -46,9 +46,9 @@ func entryOf(row driver.Row) *entry {
 
 func (e *entry) place() driver.Position { return driver.Position{UpdatedAt: e.updatedAt, ID: e.id} }
 
-// newer reports whether e comes before o as the current session of their key: the one
-// with the greater gen. Equal gens are possible after an index was lost; then a session
-// with entries beats an empty one, and the greater ID decides.
+// newer reports whether e comes before o as the current session of their key: the
+// greater gen wins. Gens can be equal after an index was lost; then a session with
+// entries beats an empty one, and after that the greater ID decides.
 func (e *entry) newer(o *entry) bool {
 	switch {
 	case e.gen != o.gen:
@@ -62,7 +62,7 @@ func (e *entry) newer(o *entry) bool {
 // rows are the entries of an index.
 type rows struct {
 	byID   map[string]*entry
-	byKey  map[ownedKey]*entry // the first one of a key; the others follow it
+	byKey  map[ownedKey]*entry // a key's first; the others follow it
 	order  []*entry            // the newest first if sorted, else as they came
 	sorted bool
 	bytes  int64 // of the rows that the file has
@@ -113,7 +113,7 @@ func (r *rows) del(e *entry) {
 	}
 }
 
-// place returns where an entry is in the order, or where it has to be put.
+// place returns the place of an entry in the order, or for a new one.
 func (r *rows) place(e *entry) int {
 	if !r.sorted {
 		return len(r.order)
@@ -148,8 +148,8 @@ func (r *rows) page(after driver.Position, n int) []*entry {
 }
 
 // current returns the current session of a key, or nil, and the highest gen of the key,
-// with the gens of archived sessions. A session with the gen 0 is only current if its
-// transcript cannot be understood: then the size of its row is 0.
+// archived sessions included. A session with gen 0 is only current if its transcript
+// cannot be understood: its row then has size 0.
 func (r *rows) current(key ownedKey) (cur *entry, highest int64) {
 	for e := r.byKey[key]; e != nil; e = e.next {
 		highest = max(highest, e.gen)

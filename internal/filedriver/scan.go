@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Scan implements [driver.Driver]. With keep it opens the transcript for itself: a search
-// through a store leaves the logs that are in use open.
+// Scan implements [driver.Driver]. With keep it opens the transcript for itself, so that
+// a search through a store closes none of the open logs.
 func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return records(func(yield func(transcript.Record) bool) (err error) {
 		begin := d.beginScan
@@ -44,7 +44,7 @@ func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	})
 }
 
-// records returns what scan yields, and at the end the error of scan.
+// records returns the records of scan, and at the end its error.
 func records(scan func(yield func(transcript.Record) bool) error) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		stopped := false
@@ -58,9 +58,9 @@ func records(scan func(yield func(transcript.Record) bool) error) iter.Seq2[tran
 	}
 }
 
-// beginScan returns what the lines of a session are read from, in use until end
-// is called with the error of the scan, and its size. It is a call of its own: Close
-// waits for it, and not for the loop body between two records.
+// beginScan returns the source of a session's lines and its size. The source is in
+// use until end is called with the error of the scan. Close waits for beginScan, but
+// not for the loop body between two records.
 func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size int64, end func(error) error, err error) {
 	err = d.on(ctx, ref, func(a *agent) error {
 		o, err := a.acquire(ref)
@@ -88,7 +88,7 @@ func (d *Driver) beginRead(ctx context.Context, ref driver.Ref) (in source, size
 			if err != nil {
 				return err
 			}
-			if o, err = a.open(f); !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
+			if o, err = a.open(f); !errors.Is(err, fs.ErrNotExist) { // else it was just archived or restored
 				return a.cause(ref, err)
 			}
 		}

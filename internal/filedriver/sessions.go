@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// isAnother reports whether a transcript is not the one that this driver knows: the next
-// call that opens it returns the error.
+// isAnother reports whether a transcript differs from the one this driver knows. The
+// next call that opens it returns the error.
 func (a *agent) isAnother(f found) bool {
 	ref := driver.Ref{Agent: a.name, ID: f.id}
 	if o, err := a.d.logs.acquire(ref, closedLog); err == nil {
@@ -27,9 +27,9 @@ func (a *agent) isAnother(f found) bool {
 	return !a.d.mark(ref).fits(o)
 }
 
-// Get implements [driver.Driver]. A row that the index knows is returned as it
-// is, though others may have appended since; a transcript that the index does
-// not know gives the row of its header.
+// Get implements [driver.Driver]. It returns a row of the index as it is,
+// though others may have appended since. For a transcript missing in the index
+// it makes a row from the header.
 func (d *Driver) Get(ctx context.Context, ref driver.Ref) (row driver.Row, err error) {
 	err = d.on(ctx, ref, func(a *agent) error {
 		a.idx.mu.Lock()
@@ -50,7 +50,7 @@ func (x *index) get(ref driver.Ref) (row driver.Row, err error) {
 			return row, statErr
 		}
 		x.a.d.at("get: found")
-		if row, err = x.rowOf(ref, f); !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
+		if row, err = x.rowOf(ref, f); !errors.Is(err, fs.ErrNotExist) { // else it was just archived or restored
 			break
 		}
 	}
@@ -67,7 +67,7 @@ func (x *index) rowOf(ref driver.Ref, f found) (driver.Row, error) {
 	if f.archived {
 		return x.a.describe(f, driver.Row{})
 	}
-	e, h, err := x.a.header(f) // a look would read all lines
+	e, h, err := x.a.header(f) // look would read all lines
 	if err == nil {
 		row := driver.Row{ID: f.id, Agent: x.a.name, Owner: h.Owner, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
 		if e.ID == f.id { // else opening it reports the error
@@ -142,8 +142,8 @@ func (x *index) list(ctx context.Context, after driver.Position, n int) (list []
 	return list, nil
 }
 
-// put replaces the row of a session, unless the index has one that was made of
-// more of the transcript.
+// put replaces the row of a session, unless the row in the index covers more of
+// the transcript.
 func (x *index) put(ctx context.Context, row driver.Row) error {
 	return x.hold(ctx, func() error {
 		ref := row.Ref()

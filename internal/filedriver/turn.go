@@ -27,8 +27,8 @@ func (x *index) takeTurn(id string) (release func(), err error) {
 }
 
 // turnByte is the lock byte of a session's turns in sessions.lock, where it
-// survives a copy of the transcript. Two sessions that share one, which is one
-// chance in 2^61, take turns with each other.
+// survives a copy of the transcript. Two sessions with the same byte, at a
+// chance of 1 in 2^61, take turns with each other.
 func turnByte(id string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // never fails
@@ -39,7 +39,7 @@ func turnByte(id string) int64 {
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
 	entering := ctx
 	if wait {
-		entering = context.WithoutCancel(ctx) // the wait ends with ctx, and reports it as a wait
+		entering = context.WithoutCancel(ctx) // the wait itself ends with ctx, and reports it
 	}
 	if err := d.enter(entering); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 	if d.opts.ReadOnly {
 		return nil, d.readOnly("lock turn", d.Path(ref))
 	}
-	// The lock belongs to an open file of its own, because it outlives Close.
+	// The lock has its own open file, because it outlives Close.
 	l, err := filelog.OpenLockFile(a.root, lockName)
 	if err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 var _ driver.Watcher = (*Driver)(nil)
 
 // Watch implements [driver.Watcher] on Linux, by inotify. One descriptor and one
-// goroutine serve all watches of a driver, and end with the last one. Where the
-// system refuses or lacks them, the error names the reason.
+// goroutine serve all watches of a driver, and end with the last watch. If the
+// system refuses or lacks watches, the error names the reason.
 func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
 	folder := ""
 	if ref != (driver.Ref{}) {

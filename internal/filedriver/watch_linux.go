@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Events for followers: a transcript grows, gets its name, loses it; and a
-// folder with further ones to watch is made.
+// Events for followers: a transcript grows, gets or loses its name; a folder
+// with more folders to watch is made.
 const (
 	inFiles   = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
 	inFolders = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 )
 
-// notes are what the system reports about the folders of a driver, through one
+// notes are the system's reports about the folders of a driver, through one
 // inotify descriptor. Folders are watched and not files, so that a copy that
 // takes the name of a transcript needs no care. The lock of the watches guards
 // the fields.
@@ -28,7 +28,7 @@ type notes struct {
 	ws   *watches
 	file *os.File
 	fd   int              // of file
-	by   map[int32]string // by watch descriptor: the agent's folder if it is one of transcripts, else empty
+	by   map[int32]string // by watch descriptor: the agent's folder, empty if not a folder of transcripts
 }
 
 // changeTime returns the time of the last change of a folder. No program can set it.
@@ -104,7 +104,7 @@ func (n *notes) take(buf []byte) {
 	}
 }
 
-// cover has the system report about the folders of a watch.
+// cover has the system watch the folders of a watch.
 func (n *notes) cover(w *watch) error {
 	if w.folder != "" {
 		return n.watch(sessionsOf(w.folder), w.folder)
@@ -153,9 +153,9 @@ func (n *notes) watchAgents() (added bool, err error) {
 	return len(n.by) > had, nil
 }
 
-// watch has the system report about one folder: the transcripts of an agent's
-// folder, unless that is empty. It opens the folder below the store's, as
-// everything else, and names it to the system by the open file.
+// watch has the system watch one folder, which holds the transcripts of an
+// agent's folder unless that is empty. Like every folder it is opened below the
+// store's; the system gets the open file.
 func (n *notes) watch(name, folder string) error {
 	mask := uint32(inFiles)
 	if folder == "" {

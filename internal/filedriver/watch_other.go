@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-// notes are what the system reports about folders: nothing.
+// notes are the system's reports about folders: none here.
 type notes struct{}
 
 func openNotes(*watches) (*notes, error) { return nil, errors.ErrUnsupported }

@@ -14,7 +14,7 @@ func (ws *watches) end() {
 	}
 }
 
-// fail ends watches of which hit reports true.
+// fail ends the watches for which hit reports true.
 func (ws *watches) fail(err error, hit func(*watch) bool) {
 	for w := range ws.all {
 		if hit(w) {
@@ -24,7 +24,7 @@ func (ws *watches) fail(err error, hit func(*watch) bool) {
 	}
 }
 
-// tell tells those that watch a file of an agent's folder. The caller holds
+// tell calls the watches of a file in an agent's folder. The caller holds
 // ws.mu.
 func (ws *watches) tell(folder, file string) {
 	enc, ok := strings.CutSuffix(file, extension)
@@ -47,7 +47,7 @@ func (ws *watches) tell(folder, file string) {
 	}
 }
 
-// tellAll tells everyone that anything may have changed. The caller holds ws.mu.
+// tellAll calls all watches: anything may have changed. The caller holds ws.mu.
 func (ws *watches) tellAll() {
 	for w := range ws.all {
 		w.changed(driver.Ref{}, nil)

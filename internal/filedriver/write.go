@@ -13,23 +13,23 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Modes of an index. By the bit of deleteMode Open finds one with a deletion or an
-// erase to finish without reading it.
+// Modes of an index. By the bit of deleteMode Open finds an unfinished deletion or
+// erase without reading the index.
 const (
 	indexMode  fs.FileMode = 0o600
 	deleteMode             = indexMode | fs.ModeSticky
 )
 
-// Lock bytes of sessions.lock: one for whoever writes to the index, one for
-// each living writer, and one for the turn of each session, see turnByte.
+// Lock bytes of sessions.lock: one for changes of the index, one for each
+// living writer, and one for each session's turn, see turnByte.
 const (
 	indexByte   int64 = 0
 	firstWriter int64 = 1 << 20
 	writers     int64 = 1 << 48
 )
 
-// locked calls f under the lock of the index and x.mu, with everything applied
-// that others wrote, when a line can be added.
+// locked calls f under the lock of the index and x.mu, after applying others'
+// lines and making sure that lines can be added.
 func (x *index) locked(ctx context.Context, f func() error) error {
 	if x.a.d.opts.ReadOnly {
 		return x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
@@ -66,17 +66,17 @@ func (x *index) cut(size int64) error {
 	return err
 }
 
-// aside calls f, which may wait for the append lock of a session, without x.mu, so
-// that others can read the rows during it. The caller holds the lock of the index:
-// no other process writes to it.
+// aside calls f without x.mu, so that others can read the rows while f waits for
+// the append lock of a session. The caller holds the lock of the index: no other
+// process writes to it.
 func (x *index) aside(f func()) {
 	x.mu.Unlock()
 	defer x.mu.Lock()
 	f()
 }
 
-// addNews writes the rows that the index lacks, and takes away dead writers, who owed
-// them. The caller holds its lock.
+// addNews writes the rows that the index lacks, and removes the dead writers that
+// owed them. The caller holds its lock.
 func (x *index) addNews() error {
 	var recs []record
 	news := x.news
@@ -143,13 +143,12 @@ func (x *index) write(recs ...record) error {
 	return nil
 }
 
-// rewrite replaces the index by a new file with the rows, and the unfinished changes,
-// open writers, deletions and erases. With sync set it is on stable storage when the error is
-// nil.
+// rewrite replaces the index by a new file with the rows, unfinished changes, open writers,
+// deletions and erases. If sync is set the file is on stable storage when the error is nil.
 func (x *index) rewrite(sync bool) error {
 	head := record{Version: indexVersion, Boot: bootID(), Agent: x.a.name}
 	if x.lost {
-		head.Boot = "" // whoever reads it must compare it with the transcripts
+		head.Boot = "" // its readers must compare it with the transcripts
 	}
 	data := appendRecord(nil, head)
 	all := maps.Clone(x.byID)
@@ -181,7 +180,7 @@ func (x *index) rewrite(sync bool) error {
 		data = appendRecord(data, record{Change: id})
 	}
 	for _, by := range slices.Sorted(maps.Keys(x.writers)) {
-		if dead := x.writers[by]; !dead || x.lost { // the rows here are about the lines of dead ones
+		if dead := x.writers[by]; !dead || x.lost { // the rows here cover the lines of dead ones
 			data = appendRecord(data, record{Open: by})
 		}
 	}
@@ -194,9 +193,9 @@ func (x *index) rewrite(sync bool) error {
 	for _, id := range slices.Sorted(maps.Keys(x.erases)) {
 		data = appendRecord(data, record{Erase: id})
 	}
-	if x.remake && !x.lost { // a power cut may have taken lines about files that it left
+	if x.remake && !x.lost { // a power cut may have taken lines but left their files
 		if err := x.a.d.sweep(filepath.Base(x.a.dir)); err != nil {
-			x.a.d.log.Warn("files that killed processes have left could not be removed; they may hold words of sessions", "folder", x.a.dir, "err", err)
+			x.a.d.log.Warn("files left by killed processes could not be removed; they may hold words of sessions", "folder", x.a.dir, "err", err)
 		}
 	}
 	err := filelog.RemoveTemps(x.a.root, indexName)
@@ -226,8 +225,8 @@ func (x *index) change(id string) error { return x.write(record{Change: id}) }
 // putRow writes the row of a session. The caller holds the lock of the index.
 func (x *index) putRow(row driver.Row) error { return x.write(record{Row: &row}) }
 
-// putLate is putRow after a change that is done. If there is no room for it, the line of
-// the change makes readers look at the files.
+// putLate is putRow after a finished change. If there is no room for the row, the change
+// line makes readers look at the files.
 func (x *index) putLate(row driver.Row) {
 	if err := x.putRow(row); err != nil {
 		x.a.d.log.Warn("the row of a session was not written; readers look at its files", "folder", x.a.dir, "session", row.ID, "err", err)

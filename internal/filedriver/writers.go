@@ -15,8 +15,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// hold calls f under the lock of the index and x.mu, with everything applied
-// that others wrote and what dead writers left finished.
+// hold calls f under the lock of the index and x.mu, after applying others'
+// lines and finishing the work of dead writers.
 func (x *index) hold(ctx context.Context, f func() error) error {
 	return x.locked(ctx, func() error {
 		if err := x.finish(ctx); err != nil {
@@ -26,8 +26,8 @@ func (x *index) hold(ctx context.Context, f func() error) error {
 	})
 }
 
-// finish compares the index with the folder and ends what writers left when they
-// died: an index that must be rewritten, deletions and sessions half made.
+// finish compares the index with the folder and completes the work of dead
+// writers: an index to rewrite, deletions and half-made sessions.
 func (x *index) finish(ctx context.Context) error {
 	if err := x.compare(ctx); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (x *index) finish(ctx context.Context) error {
 	}
 	// A killed process may have set the mark of a deletion and not written its line.
 	stray := x.info != nil && x.info.Mode()&fs.ModeSticky != 0 && len(x.deletes)+len(x.erases) == 0
-	if stray { // the deletion took the files
+	if stray { // the deletion removed the files
 		clear(x.missing)
 	}
 	if x.remake || stray {
@@ -64,8 +64,8 @@ func (x *index) finish(ctx context.Context) error {
 	return nil
 }
 
-// finishErases makes the rows anew of sessions whose lines were replaced, and
-// removes the old ones.
+// finishErases makes new rows for sessions whose lines were replaced, and
+// removes the old rows.
 func (x *index) finishErases() error {
 	for id := range x.erases {
 		x.doubt(id) // a concurrent row may be of the old lines
@@ -88,8 +88,8 @@ func (x *index) finishErases() error {
 const blobFolder = "blobs"
 
 // announce marks an index and writes the lines of deletions or of an erase. A
-// rewritten index keeps the mark only while there is a deletion to finish. If the
-// lines must be synced and that fails, fix is the way out.
+// rewritten index keeps the mark only while there is a deletion to finish. Fix is
+// the way out if sync is set and fails.
 func (x *index) announce(op, fix string, sync bool, recs ...record) error {
 	_ = x.a.root.Chmod(indexName, deleteMode)
 	x.a.d.at("index: marked")
@@ -131,7 +131,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 			}
 		}
 	}
-	_ = x.compare(context.Background()) // a transcript may have been put there meanwhile; after an error the next call compares again
+	_ = x.compare(context.Background()) // a transcript may have been added since; after an error the next call compares again
 	x.deletes = left
 	x.a.d.at("delete: rewrite")
 	if err := x.rewrite(durable); err != nil {
@@ -184,10 +184,10 @@ func (a *agent) unlink(id string) error {
 	return err
 }
 
-// removeArchive removes the archive of a session, if there is one, and any other one
-// in the making. It syncs nothing: an archive that returns after a power cut does not
-// count next to a transcript. The caller holds the lock of the index: a process that
-// makes an archive finds out before it installs it.
+// removeArchive removes the archive of a session, if any, and unfinished ones. It
+// syncs nothing: an archive that returns after a power cut does not count next to a
+// transcript. The caller holds the lock of the index: a process that makes an archive
+// notices before it installs it.
 func (a *agent) removeArchive(id string) error {
 	name := archiveName(id)
 	for _, err := range []error{a.root.Remove(name), filelog.RemoveDrafts(a.root, name)} {
@@ -224,13 +224,13 @@ func (x *index) openWriter(ctx context.Context) error {
 	})
 	if ctx.Err() == nil && errors.Is(err, driver.ErrBusy) {
 		// If this process is killed, a session may keep an old place in lists.
-		x.a.d.log.Warn("the index is locked by a process that does not go on", "folder", x.a.dir, "err", err)
+		x.a.d.log.Warn("the index is locked by a process that does not continue", "folder", x.a.dir, "err", err)
 		return nil
 	}
 	return err
 }
 
-// closeWriter writes the rows of sessions that this process had open and takes its name
+// closeWriter writes the rows of sessions that this process had open and removes it
 // from the writers. After a failure other processes find a dead writer.
 func (x *index) closeWriter(ids []string) {
 	if x.by.Load() == 0 {

@@ -22,8 +22,8 @@ const (
 	maxRowLen = 1<<16 - 1 - rowAt
 )
 
-// A zipped reads the content of an archive, which is unpacked from the beginning again for
-// a place before the last one.
+// A zipped reads the content of an archive. Going back, it unpacks from the beginning
+// again.
 type zipped struct {
 	file *io.SectionReader
 	zip  *gzip.Reader
@@ -79,7 +79,7 @@ func (z *zipped) ReadAt(p []byte, off int64) (n int, err error) {
 		n, err = io.ReadFull(z.zip, p[:want])
 	}
 	z.at += skipped + int64(n)
-	if err == nil && z.at == z.size { // the checksum is behind all of it
+	if err == nil && z.at == z.size { // the checksum follows all content
 		if _, err = io.ReadFull(z.zip, make([]byte, 1)); errors.Is(err, io.EOF) {
 			err = nil
 		} else if err == nil {
@@ -91,7 +91,7 @@ func (z *zipped) ReadAt(p []byte, off int64) (n int, err error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return 0, errors.New("it is cut short")
 	case err != nil:
-		return 0, err // after n bytes a reader would ignore it
+		return 0, err // with n bytes a reader would ignore it
 	case n < len(p):
 		err = io.EOF
 	}
@@ -112,7 +112,7 @@ func copySum(w io.Writer, r io.ReaderAt, size int64) (hash.Hash, error) {
 	return sum, err
 }
 
-// same returns an error unless the first size bytes of r have a hash.
+// same returns an error unless the first size bytes of r have the hash sum.
 func same(r io.ReaderAt, size int64, sum []byte) error {
 	again, err := copySum(io.Discard, r, size)
 	if err == nil && !bytes.Equal(again.Sum(nil), sum) {
