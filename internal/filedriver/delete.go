@@ -85,7 +85,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	if x.deletes[ids[0]] {
 		return err
 	}
-	// The disk has no room for the lines in the index. Removed files make room. If a kill comes
+	// The disk is too full for the lines in the index. Removed files make room. If a kill comes
 	// before the index is rewritten, the mark makes the next writer do so.
 	for _, rec := range recs {
 		x.apply(line{record: rec})

@@ -44,10 +44,9 @@ package filedriver
 // Turn locks and the index lock are bytes of sessions.lock. A lock on a transcript
 // would be lost when a copy takes its name.
 //
-// A folder of another program is refused (driver.ErrForeign): its index has the same
-// name as ours, and rewriting it would lose sessions. A transcript with an unreadable
-// header blocks new keys of its agent: an empty session in its place would look like a
-// loss.
+// A folder of another program is refused (driver.ErrForeign): its index is named like
+// ours, and rewriting it would lose sessions. A transcript with an unreadable header
+// blocks new keys of its agent: an empty session in its place would look like a loss.
 //
 // The files decide whether a session is archived, and a transcript always beats an
 // archive.

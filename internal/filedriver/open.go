@@ -136,7 +136,7 @@ func (d *Driver) existing(ref driver.Ref) (*agent, error) {
 	return a, err
 }
 
-// listable returns an agent's folder, or nil if it has no sessions.
+// listable returns an agent's folder, or nil without any session.
 func (d *Driver) listable(name string) (*agent, error) {
 	a, err := d.agent(name)
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {

@@ -52,7 +52,7 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 	if d.opts.ReadOnly {
 		return nil, d.readOnly("lock turn", d.Path(ref))
 	}
-	// The lock has its own open file, because it outlives Close.
+	// The lock uses its own open file, because it outlives Close.
 	l, err := filelog.OpenLockFile(a.root, lockName)
 	if err != nil {
 		return nil, err
