@@ -12,8 +12,8 @@ import (
 // Blocks of an answer are separate rows, with the answer's message ID. The
 // result of a call names the row of that call as its parent, so of calls that
 // ran at once only one is on the path to the leaf. The other rows of an answer
-// that is on the path belong to the conversation all the same, and so do the
-// results that hang on them. The rows of a helper's conversation are set aside,
+// on the path belong to the conversation all the same, and so do the results
+// that are their children. The rows of a helper's conversation are set aside,
 // unless the file contains no others.
 type claudeCode struct {
 	tree
@@ -37,7 +37,7 @@ type claudeRow struct {
 type claudeBound struct {
 	row     int
 	summary bool
-	kept    string // uuid of the first kept row, if there is one
+	kept    string // uuid of the first kept row, if any
 	tokens  int
 }
 
@@ -129,7 +129,7 @@ func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcrip
 			}
 			info.answer = c.answers[id]
 		}
-		if info.answer != n { // only the last row knows
+		if info.answer != n { // only the last row is complete
 			c.ends[info.answer] = transcript.MessageLine{StopReason: f.StopReason, Usage: f.Usage}
 		}
 	}
@@ -194,7 +194,7 @@ func (c *claudeCode) settle() {
 			if n, ok := c.byID[last.kept]; ok && c.rows[n].live {
 				from = n
 			}
-			if first := c.keep(0, b.row).first; first != "" { // there is something that it replaces
+			if first := c.keep(0, b.row).first; first != "" { // it replaces something
 				c.kept[row.offset] = c.keep(from, b.row)
 				c.tokens[row.offset] = last.tokens
 			}

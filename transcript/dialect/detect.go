@@ -17,7 +17,7 @@ import (
 // The name of a file does not matter: logs of messages between programs, of
 // scheduled runs and the like belong to no dialect.
 //
-// sure is false if the records do not say enough, or contradict each other. A
+// sure is false if the records are inconclusive, or contradict each other. A
 // flat file that could be of either program is then called MiniClaw, whose
 // reader understands both. The error is one of r.
 func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
@@ -114,7 +114,7 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 	return "", false, false
 }
 
-// classifyTree knows the rows that only a tree has.
+// classifyTree recognises rows that only trees contain.
 func classifyTree(r record, kind string) (d Dialect, certain bool) {
 	entry := jsontext.IsString(r["id"]) && jsontext.IsString(r["timestamp"])
 	switch kind {
@@ -141,7 +141,7 @@ func classifyTree(r record, kind string) (d Dialect, certain bool) {
 	return "", false
 }
 
-// classifyBare knows the records that have no type.
+// classifyBare recognises records without a type.
 func classifyBare(r record) Dialect {
 	switch {
 	case !jsontext.IsString(r["role"]):
@@ -153,7 +153,7 @@ func classifyBare(r record) Dialect {
 	return ""
 }
 
-// classifyFlat knows the records that are one message, call or result each.
+// classifyFlat recognises records of one message, call or result each.
 func classifyFlat(r record, kind string, stamped, isTime bool) (d Dialect, certain, flat bool) {
 	has := r.has
 	switch {

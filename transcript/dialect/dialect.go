@@ -16,7 +16,7 @@ var ErrChannelLog = errors.New("the log of a channel is not a session: read it w
 
 // The dialects that Detect distinguishes. All but ZyHiveLog can be read.
 const (
-	Native     Dialect = "native"      // what package transcript writes
+	Native     Dialect = "native"      // the format of package transcript
 	MiniClaw   Dialect = "mini-claw"   // flat records with ISO times, results under "output"
 	Claw0      Dialect = "claw0"       // flat records with Unix times, results under "content"
 	ZyHive     Dialect = "zyhive"      // messages in an envelope, times in milliseconds

@@ -27,11 +27,11 @@
 //     these are all rows off the path to its leaf.
 //   - A record that is not understood becomes transcript.Unknown.
 //
-// None is left out: each record is the line of an entry, and every other byte
-// is in a transcript.Damage.
+// No record is left out: each is the line of an entry, and every other byte is
+// in a transcript.Damage.
 //
-// The flat forms of mini-claw and claw0 share one reader, which takes what
-// either program writes, and variants of it: result texts under "output" or
+// The flat forms of mini-claw and claw0 share one reader, which takes the
+// records of either program, and variants: result texts under "output" or
 // "content", content that is a string or an array of blocks, times that are ISO
 // 8601 or Unix seconds, members that are missing. A tool_use block inside of an
 // assistant record stays there, even if the call has a record of its own as
@@ -39,8 +39,8 @@
 //
 // Records without an ID get "@" and the byte offset of the record in decimal,
 // "@113" for example: it stays the same as long as the file is only appended
-// to, and differs within a file. So do rows of a tree whose ID an earlier one
-// has.
+// to, and differs within a file. So do rows of a tree with the ID of an earlier
+// row.
 //
 // A time needs a zone. One without is not taken for UTC: the entry then has no
 // time, like one whose time cannot be read. Numbers are Unix seconds, those

@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// exchange is an answer, the results of its calls and what the user said then.
+// exchange is an answer, the results of its calls and the user's next texts.
 // Each part may be missing.
 type exchange struct {
 	answer  []transcript.Block

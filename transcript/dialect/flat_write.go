@@ -169,7 +169,7 @@ func (f *flatOutput) end(Losses) error {
 }
 
 // miniClawTarget writes transcripts/<key>_<id>.jsonl and sessions.json, which
-// has of each key the session that was used last.
+// holds the last used session of each key.
 type miniClawTarget struct{ rows map[string]indexRow }
 
 func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {

@@ -32,7 +32,7 @@ type Index struct {
 	Err      error
 }
 
-// Memory is a file of what OpenViking remembers beyond sessions.
+// Memory is a file of OpenViking's memories beyond sessions.
 type Memory struct {
 	Path     string
 	Category string // profile, preferences, entities, events, cases, patterns, or a later one
@@ -44,7 +44,7 @@ type Memory struct {
 // are not UTF-8 are replaced. The error names the file.
 func (m Memory) Text() (string, error) {
 	if m.fsys == nil {
-		return "", fmt.Errorf("dialect: memory %s is of no folder: %w", m.Path, fs.ErrInvalid)
+		return "", fmt.Errorf("dialect: memory %s is not from a folder: %w", m.Path, fs.ErrInvalid)
 	}
 	data, err := fs.ReadFile(m.fsys, m.Path)
 	if err != nil {
@@ -54,8 +54,8 @@ func (m Memory) Text() (string, error) {
 }
 
 // ReadFolder looks for sessions of any dialect in fsys. It reads the names of
-// all files, the indexes, and of every file that may be a transcript as much
-// as [Detect] does; it follows no links and opens regular files alone.
+// all files, the indexes, and the part that [Detect] reads of every possible
+// transcript; it follows no links and opens regular files alone.
 //
 // An index hides nothing: unlisted transcripts are found as well, and a listed
 // one that is missing is a session whose Err matches [fs.ErrNotExist]. The

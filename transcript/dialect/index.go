@@ -18,14 +18,14 @@ type listing struct {
 	index string
 }
 
-// fill returns s, which was found, with what the index says.
+// fill returns s, which was found, with the data of the index.
 func (l listing) fill(s Session) Session {
 	l.Dialect, l.Sure, l.Path, l.PutAway, l.fsys = s.Dialect, s.Sure, s.Path, s.PutAway, s.fsys
 	return l.Session
 }
 
-// index reads an index, in any of the shapes there are: sessions by key, by
-// ID, below "sessions", or ZyHive's list of logs.
+// index reads an index, in any of its known shapes: sessions by key, by ID,
+// below "sessions", or ZyHive's list of logs.
 func (g *gathering) index(name string) {
 	members, err := jsonFile(g.fsys, name)
 	if err != nil {
@@ -146,9 +146,9 @@ func (g *gathering) missing() {
 	}
 }
 
-// cutArchive tells a transcript that its program has put away, a "session" of
-// its own, from a mere "copy" of one, and returns the transcript's own name;
-// kind is empty for any other name.
+// cutArchive returns the name of the transcript that an archive is of. Kind is
+// "session" if the program has put it away, "copy" for a mere copy, and empty
+// for any other name.
 func cutArchive(name string) (transcriptName, kind string) {
 	if strings.HasSuffix(name, ".zst") || strings.HasSuffix(name, ".lock") {
 		return name, ""

@@ -111,7 +111,7 @@ func (m *partsOf) flush() {
 func (m *partsOf) add(p record, raw []byte) {
 	kind := p.text("type")
 	if kind == "" && jsontext.IsString(p["text"]) {
-		kind = "text" // which is what the program takes it for
+		kind = "text" // as the program reads it
 	}
 	if m.tools && kind != "tool" {
 		m.flush()

@@ -148,6 +148,6 @@ func archiveNumber(name string) int {
 	return n
 }
 
-// mostArchives keeps a name like archive_99999999999 from deciding about
-// numbers.
+// mostArchives keeps a name like archive_99999999999 from setting the next
+// number.
 const mostArchives = 1e6

@@ -76,8 +76,8 @@ func (v *vikingOutput) file(name string, messages []vikingMessage) error {
 	return l.close()
 }
 
-// tools writes a file about each call that is over. Of calls with one ID it is
-// about the one that is read first.
+// tools writes a file about each call that is over. Of calls with the same ID
+// it is about the first one read.
 func (v *vikingOutput) tools(messages []vikingMessage, written map[string]bool) error {
 	for _, m := range messages {
 		for _, p := range m.parts {
@@ -121,8 +121,8 @@ func (v *vikingOutput) compaction(e transcript.Entry, c transcript.Compaction) (
 	return true, nil // archive counts those that have no place
 }
 
-// abstract says in a line how the live messages begin, or without any what the
-// newest archive is about.
+// abstract returns a line about the beginning of the live messages, or without
+// any about the newest archive.
 func (v *vikingOutput) abstract(live []vikingMessage, newest vikingArchive) string {
 	if len(live) == 0 {
 		return newest.abstract
@@ -167,8 +167,8 @@ func (v *vikingOutput) meta(live []vikingMessage, newest vikingArchive) []byte {
 	return o.End()
 }
 
-// updated returns the time of the newest message, or a later one that the
-// session has.
+// updated returns the time of the newest message, or a later time of the
+// session.
 func (v *vikingOutput) updated() time.Time {
 	last := v.s.Updated
 	for _, m := range v.messages {

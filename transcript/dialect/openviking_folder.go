@@ -23,7 +23,7 @@ type vikingSigns struct {
 	session  bool
 }
 
-// vikingSign records what the name of a file says about its folder.
+// vikingSign records the hints of a file name about its folder.
 func (g *gathering) vikingSign(name string) {
 	dir, base := path.Dir(name), path.Base(name)
 	root := vikingRoot(name)
@@ -87,8 +87,8 @@ func vikingRoot(name string) string {
 }
 
 // memoryCategory returns the category of a memory file, or "". The profile is
-// .overview.md, or profile.md next to it, the program's name for it; there
-// .overview.md describes the folder.
+// profile.md, the program's name for it, or without that .overview.md, which
+// otherwise describes the folder.
 func (g *gathering) memoryCategory(name string) string {
 	elements := strings.Split(name, "/")
 	i := slices.Index(elements, "memories")
@@ -114,14 +114,14 @@ type vikingFolder struct {
 	fsys     fs.FS
 	dir      string
 	archives []string
-	asked    map[string]bool // IDs of calls: the file about one belongs to the first call with it
+	asked    map[string]bool // IDs of calls: a file about an ID belongs to the first call with it
 }
 
-// records yields the archived messages, each archive followed by what replaces
-// it, and then the live ones. A message that is live as well as archived, or
-// in two archives, is shown once. An archive without a summary replaces
-// nothing: its messages stay. Relations count as used before the last commit, since
-// only a commit writes them.
+// records yields the archived messages, each archive followed by its replacement,
+// and then the live messages. A message that is live as well as archived, or in two
+// archives, is shown once. An archive without a summary replaces nothing: its
+// messages stay. Relations count as used before the last commit, since only a
+// commit writes them.
 func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		messages := path.Join(v.dir, "messages.jsonl")
@@ -182,7 +182,7 @@ func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 type vikingArchived struct {
 	vikingFolder
 	known  map[string]bool // IDs of messages that are shown elsewhere
-	taught bool            // the program has made memories of them
+	taught bool            // memories were made of the archives
 	open   []string        // the commits so far
 	commit transcript.Commit
 }
@@ -247,7 +247,7 @@ func (v vikingFolder) scan(name string) iter.Seq2[transcript.Record, error] {
 	})
 }
 
-// tool returns what tool.json says about a call.
+// tool returns the members of tool.json about a call.
 func (v vikingFolder) tool(id string) record {
 	if v.asked[id] {
 		return nil
@@ -271,10 +271,10 @@ func (v vikingFolder) text(dir, name string) string {
 	return strings.ToValidUTF8(string(data), "\uFFFD")
 }
 
-// A vikingMeta is what .meta.json says about the commits.
+// A vikingMeta is the part of .meta.json about commits.
 type vikingMeta struct {
 	committed time.Time                            // of the last one
-	memories  map[string]transcript.ExtractedCount // that were made of all of them, by category
+	memories  map[string]transcript.ExtractedCount // made of all of them, by category
 }
 
 func (v vikingFolder) meta() (m vikingMeta) {

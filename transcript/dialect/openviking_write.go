@@ -65,7 +65,7 @@ type vikingPart struct {
 // A vikingCall is a tool part. Its result and its status may come later.
 type vikingCall struct {
 	transcript.ToolCallBlock
-	told   string // status that says more than the result
+	told   string // status beyond the result
 	ended  bool   // it has a result, or a final status
 	failed bool
 	output string
@@ -96,8 +96,8 @@ func (v *vikingOutput) exchange(x *exchange) error {
 }
 
 // answer takes an answer with the results of its calls. A result whose call is
-// not in the answer belongs to a call before it, or waits for it: mini-claw
-// wrote results first.
+// not in the answer belongs to an earlier call, or waits for its call:
+// mini-claw wrote results first.
 func (v *vikingOutput) answer(x *exchange) {
 	results := slices.DeleteFunc(slices.Clone(x.results), func(r timedResult) bool { return r.id == "" })
 	var parts []vikingPart
@@ -233,7 +233,7 @@ func (c *vikingCall) status() string {
 	return toolPending
 }
 
-// over reports whether the call has something that a file can be about.
+// over reports whether the call has ended with content for a file.
 func (c *vikingCall) over() bool {
 	return c.ended && (c.output != "" || c.told != toolPending && c.told != toolRunning)
 }
@@ -253,8 +253,8 @@ func (v *vikingOutput) record(c *vikingCall) []byte {
 	return o.End()
 }
 
-// message adds a message. One without a part is empty. Of a message that was
-// read as several answers, each after the first goes back to it.
+// message adds a message. One without parts is empty and left out. If a message
+// was read as several answers, they become one message again.
 func (v *vikingOutput) message(id string, role transcript.Role, parts []vikingPart, at time.Time, ids []string) {
 	if len(parts) == 0 {
 		return

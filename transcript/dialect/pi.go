@@ -14,10 +14,10 @@ import (
 // header, because programs mix versions.
 //
 // The leaf is the last entry, or the target of the last leaf record; an entry
-// that is marked as outside of the conversation does not become it.
+// marked as outside of the conversation is never the leaf.
 type pi struct {
 	tree
-	lines []int // of each record the row; noRow for a header
+	lines []int // the row of each record; noRow for a header
 	marks []piMark
 	edits []piEdit
 
@@ -123,8 +123,8 @@ func (p *pi) learn(r record, line []byte, offset int64, made []transcript.Entry)
 	}
 }
 
-// firstKept returns the row that a compaction keeps first: an entry by ID, its
-// own ID for none at all, or a line by its number, the header's being 0.
+// firstKept returns the row that a compaction keeps first. The record names an
+// ID, its own for no row, or the number of a line, 0 for the header.
 func (p *pi) firstKept(r record, marker int) int {
 	if id := r.str("firstKeptEntryId"); id != "" {
 		if n, ok := p.byID[id]; ok {

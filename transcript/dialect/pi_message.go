@@ -55,7 +55,7 @@ func piMessage(m record) (transcript.Body, error) {
 	return transcript.Unknown{Kind: "message"}, nil
 }
 
-// piShell is how the program tells its model of a command that the user ran.
+// piShell is the program's text to its model about a command that the user ran.
 func piShell(m record) string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "Ran `%s`\n", m.str("command"))

@@ -13,9 +13,9 @@ import (
 )
 
 // Scan yields the records of a transcript in dialect d in the order of its
-// lines, ready for a fold: facts that the dialect expresses by other means, by
-// a tree, by repeating messages, by numbers of lines, are in the entries. Of
-// opts only Final and MaxLine count; nil is the same as there.
+// lines, ready for a fold: facts that the dialect expresses by other means (a
+// tree, repeated messages, numbers of lines) are in the entries. Of opts only
+// Final and MaxLine count; nil is as for transcript.Scan.
 //
 // A line that holds several entries, a message of OpenViking with a finished
 // tool part for example, yields several records with the same offset and line;
@@ -160,8 +160,8 @@ type form interface {
 	genuine(r record) bool
 }
 
-// A planner is a form whose records depend on each other. It is shown all of
-// them, and then all of them again.
+// A planner is a form whose records depend on each other. It gets all of them
+// twice, first to learn.
 type planner interface {
 	form
 	learn(r record, line []byte, offset int64, made []transcript.Entry)
@@ -272,7 +272,7 @@ func malformed(reason string) error {
 	return &transcript.DamageError{Kind: transcript.DamageMalformed, Reason: reason}
 }
 
-// one returns the entries of a record that makes a single one.
+// one returns the entries of a record that makes a single entry.
 func one(id string, r record, when string, body transcript.Body) []transcript.Entry {
 	return []transcript.Entry{{ID: id, Time: parseTime(r[when]), Body: body}}
 }

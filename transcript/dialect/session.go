@@ -22,10 +22,10 @@ type Session struct {
 	Dialect Dialect `json:"dialect"`
 	Sure    bool    `json:"sure,omitempty"` // see [Detect]
 	Path    string  `json:"path"`           // of the transcript, of OpenViking the folder of the session
-	ID      string  `json:"id,omitempty"`   // empty of an OpenViking session that is the folder itself
-	Key     string  `json:"key,omitempty"`  // routing name, of programs that have one
+	ID      string  `json:"id,omitempty"`   // empty if an OpenViking session is the folder itself
+	Key     string  `json:"key,omitempty"`  // routing name, in programs that have one
 	Agent   string  `json:"agent,omitempty"`
-	// Title is what the program or its user calls the session, else the
+	// Title is the session's title by the program or its user, else the
 	// beginning of the first text of the user.
 	Title   string    `json:"title,omitempty"`
 	Titled  bool      `json:"titled,omitempty"` // Title is not just the beginning of that text
@@ -67,9 +67,9 @@ func (s Session) MarshalJSON() ([]byte, error) {
 }
 
 // Records yields the records of a session in the order of the conversation,
-// ready for a fold; see [Dialect.Scan]. No writer should be active. Of
+// ready for a fold; see [Dialect.Scan]. No writer should be active. For
 // OpenViking every archive comes first, followed by a compaction with its
-// overview and a commit, and before the last commit the contexts linked to the
+// overview and a commit; before the last commit come the contexts linked to the
 // session; offsets of records count in their own files. The sequence may be
 // ranged over several times and ends after the first pair with an error.
 func (s Session) Records() iter.Seq2[transcript.Record, error] {
@@ -114,7 +114,7 @@ func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
 func (s *Session) survey() {
 	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
 	var first, fromText, byHand, made string
-	updated := !s.Updated.IsZero() // an index knows
+	updated := !s.Updated.IsZero() // from an index
 	for rec, err := range s.Records() {
 		if err != nil {
 			s.Err = err

@@ -10,10 +10,10 @@ import (
 // tree is the index of a transcript whose records name their parents. The
 // conversation is the path from the root to the leaf, in the order of its lines.
 //
-// A parent is sought among the records before its child, of equal IDs the last,
-// and then among later ones, unless that makes a circle. A missing parent,
-// because its line was damaged or the record names none, is taken to be the
-// last record of the tree: other programs lose everything older.
+// A parent is sought among the records before its child (the last of equal
+// IDs), and then among later ones, unless that makes a circle. If its line was
+// damaged or the record names no parent, the last record of the tree is taken:
+// other programs lose everything older.
 type tree struct {
 	rows []treeRow // by offset
 	byID map[string]int
@@ -25,8 +25,8 @@ type tree struct {
 	// rows.
 	header string
 
-	// Of each row, made by neighbours: the first message of the path from there on,
-	// and the last row of the path before it.
+	// For each row, set by neighbours: the first message on the path from the row
+	// on, and the last row of the path before it.
 	nextSaid, lastLive []int
 }
 
@@ -44,8 +44,8 @@ const noRow = -1
 
 func newTree() tree { return tree{byID: map[string]int{}, ahead: map[int]string{}, leaf: noRow} }
 
-// add adds a row whose ID may be empty. The ID of its entry is made one that no
-// other entry has.
+// add adds a row whose ID may be empty. The entry gets an ID that no other
+// entry has.
 func (t *tree) add(id string, row treeRow) int {
 	if _, twice := t.byID[id]; twice {
 		row.entry = atOffset(row.offset)
@@ -58,8 +58,8 @@ func (t *tree) add(id string, row treeRow) int {
 	return n
 }
 
-// parent returns the row with an ID, else the one that the tree ends with. It
-// is called for the row that is added next.
+// parent returns the row with an ID, else the present leaf. It is called for
+// the row that is added next.
 func (t *tree) parent(id string) int {
 	if n, ok := t.byID[id]; ok {
 		return n
@@ -92,7 +92,7 @@ func (t *tree) walk() {
 
 // keep returns the kept part of the compaction at row marker, whose first kept
 // row is from: the first message of the path from there on, or, without one
-// before the marker, a cover of all of it.
+// before the marker, a cover of all rows before it.
 func (t *tree) keep(from, marker int) keeper {
 	if t.nextSaid == nil {
 		t.neighbours()
@@ -106,7 +106,7 @@ func (t *tree) keep(from, marker int) keeper {
 	return keeper{covers: t.header}
 }
 
-// neighbours finds what keep looks for, once the path is known.
+// neighbours prepares the lookups of keep, once the path is known.
 func (t *tree) neighbours() {
 	t.nextSaid, t.lastLive = make([]int, len(t.rows)), make([]int, len(t.rows))
 	next, last := len(t.rows), noRow

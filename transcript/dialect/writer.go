@@ -55,17 +55,16 @@ type target interface {
 // output takes the conversation of a session.
 type output interface {
 	exchange(x *exchange) error
-	// compaction and entry, for all other kinds, report whether there is a
-	// place for it. x is the part not yet passed to exchange.
+	// compaction and, for all other kinds, entry report whether the form can
+	// hold it. x is the part not yet passed to exchange.
 	compaction(e transcript.Entry, c transcript.Compaction) (bool, error)
 	entry(x *exchange, e transcript.Entry) (bool, error)
 	end(losses Losses) error
 }
 
-// NewWriter returns a Writer whose files are made by create: it gets slash
-// separated names below the written folder, valid in the sense of
-// [io/fs.ValidPath], each of them once, and makes folders as needed. It fails
-// if d cannot be written.
+// NewWriter returns a Writer whose files are made by create. Create gets slash
+// separated names below the written folder, valid for [io/fs.ValidPath], each
+// once, and makes folders as needed. NewWriter fails if d cannot be written.
 func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Writer, error) {
 	w := &Writer{create: create, names: map[string]bool{}, agents: map[string]string{}}
 	switch d {
@@ -194,8 +193,8 @@ func (w *Writer) agent(agent string) string {
 	return w.agents[agent]
 }
 
-// taken reports whether an earlier file has a name, on a disk that folds case
-// as well.
+// taken reports whether an earlier file has a name, even on a disk that folds
+// case.
 func (w *Writer) taken(name string) bool { return w.names[strings.ToLower(name)] }
 
 // safeName returns s as an element of a path: letters, digits, '-', '_' and

@@ -128,7 +128,7 @@ func (z *zyHive) settle() {
 	z.repeats, z.kept = map[int64]bool{}, map[int64]keeper{}
 	z.putBack()
 	real := make([]int, 0, len(z.messages)) // indexes of the messages so far, each one once
-	list := []int{}                         // the same, as the program has them
+	list := []int{}                         // the same in the program's list
 	next := 0
 	for i, marker := range z.markers {
 		for ; next < marker.at; next++ {
@@ -161,8 +161,8 @@ func (z *zyHive) settle() {
 
 // putBack moves markers to their places before the program trimmed the file:
 // before the first message that is not older, if at least two messages are
-// repeated there. Without repeats the marker keeps the messages, as the program
-// writes them today: they are also older than it.
+// repeated there. Without repeats the marker stays: today the program writes
+// the kept messages after it, and they are older too.
 func (z *zyHive) putBack() {
 	z.moved = map[int64]int64{}
 	for i, m := range z.markers {
@@ -206,8 +206,8 @@ func (z *zyHive) keeps(m zyMarker, real, list, after []int) (kept []int, repeate
 			return real[i:], 0
 		}
 	}
-	// "turn-N" is what the program writes: the N-th message of its list, from
-	// 0. "msg-N" is in the documents, from 1, without IDs that it could mean.
+	// The program writes "turn-N", the N-th message of its list, from 0.
+	// "msg-N" is in the documents, from 1, with no message IDs it could match.
 	if n := ordinal(m.firstKept, "turn-"); n >= 0 && n < len(list) {
 		kept = list[n:]
 		for repeated < len(kept) && repeated < len(after) && z.same(kept[repeated], after[repeated]) {
