@@ -15,7 +15,7 @@ type Batch struct {
 type Batcher struct {
 	open  []Entry // the first lines of a batch of want lines
 	want  int
-	ended [2]Batch // what the last call returned
+	ended [2]Batch // results of the last call
 }
 
 // Add takes the next entry of the transcript and returns the batches that end

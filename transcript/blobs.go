@@ -50,7 +50,7 @@ func blobsOf(blocks []Block, yield func(Blob) bool) bool {
 }
 
 // BlobDepth limits the nesting of objects that are searched for the blobs of an
-// opaque block. They are members with the name data.
+// opaque block. Blobs are members named data.
 const BlobDepth = 4
 
 func blobsIn(depth int, v []byte, yield func(Blob) bool) bool {

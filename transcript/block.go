@@ -75,7 +75,7 @@ type ToolCallBlock struct {
 	// and spaces included; if it has line breaks, the white space between its
 	// tokens is lost when it is stored. Text that is not valid JSON, such as
 	// the input of a cut stream, is stored as a JSON string that holds it, and
-	// nothing at all as no member.
+	// empty input as no member.
 	Input json.RawMessage
 	Extra Extra
 }
@@ -142,7 +142,7 @@ func IsReasoning(b Block) bool {
 }
 
 // ContextBlock refers to a resource, a memory or a skill that the message
-// drew on. Models are shown it as text.
+// drew on. Models see it as text.
 type ContextBlock struct {
 	URI      string
 	Kind     string // resource, memory or skill

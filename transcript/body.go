@@ -33,9 +33,8 @@ type Header struct {
 	Version int
 	Key     string // printed form of the key, see session.Key
 	Gen     int64  // the session with the highest gen is the key's current one
-	// Rev is how often the lines of the session were replaced by others, which
-	// only an erase does: of two rows of a session the one with the higher Rev
-	// counts.
+	// Rev is how often an erase has replaced the lines of the session: of two
+	// rows of a session the one with the higher Rev counts.
 	Rev     int
 	Created time.Time
 	Owner   string // of the session; it never changes
@@ -87,7 +86,7 @@ type MessageLine struct {
 	plain bool
 }
 
-// WithContent returns f with another content. A single text without extras is
+// WithContent returns f with other content. A single text without extras is
 // written as a JSON string.
 func (f MessageLine) WithContent(content ...Block) MessageLine {
 	f.Content = content
@@ -159,9 +158,9 @@ type Carried struct {
 	ToEntry string `json:"toEntry,omitempty"`
 }
 
-// WithoutCarried returns the compaction without the items of entries for which
-// gone holds, and without questions that they have asked, and reports whether that
-// changes it. Its summary stays.
+// WithoutCarried returns the compaction without items from entries that gone
+// reports, and without questions from them. It reports whether that changes the
+// compaction. Its summary stays.
 func (c Compaction) WithoutCarried(gone func(entry string) bool) (left Compaction, changed bool) {
 	for _, list := range []*[]Carried{&c.Said, &c.Rules, &c.Files, &c.Errors, &c.IDs, &c.Pins} {
 		was := len(*list)
@@ -187,11 +186,11 @@ type Clipping struct {
 	// Block is the index of the block in the content of that entry, counted
 	// from 0. Nil means the whole content of a tool_result entry.
 	Block   *int
-	Content string // what the model is shown instead, verbatim
+	Content string // replaces it for the model, verbatim
 }
 
 // Hide leaves entries out of the history, whole: messages, calls and results. With Off
-// they are shown again. Of several for one entry the last counts.
+// they are shown again. The last one for an entry counts.
 type Hide struct {
 	Entries []string
 	Off     bool
@@ -209,9 +208,9 @@ type System struct {
 
 // Tools are the names of the tools that may be called from here on, of all that
 // requests define. The zero value allows none of them. A model may still call
-// another one, which is for the application to refuse. The definitions stay with
-// the requests: adding or removing a tool there is an edit, while this entry only
-// adds to earlier requests.
+// others; refusing them is up to the application. The definitions stay in the
+// requests: adding or removing one there edits earlier requests, while this
+// entry only adds to them.
 type Tools struct {
 	Names []string
 }
@@ -220,8 +219,8 @@ type Tools struct {
 // value of a field wins.
 type Meta struct {
 	Title *string
-	// TitleBy is [ByModel] if a model has made the Title. It is empty for one that
-	// was set by hand, which nothing else replaces.
+	// TitleBy is [ByModel] if a model has made the Title. A title set by hand
+	// leaves it empty and is only replaced by hand.
 	TitleBy string
 	Labels  []string // nil says nothing, empty removes all
 	TTL     *int64   // seconds after the last user message; 0 or less means for ever
@@ -252,9 +251,9 @@ type Calibration struct {
 	Factor   float64 `json:"factor,omitempty"` // reported / estimated tokens
 	Prompt   int     `json:"prompt,omitempty"` // reported tokens of the request that Factor was taken from
 
-	// Failures is how many summaries in a row the summarizer has failed to
-	// write, or was not asked for because of that. FailedAt is the size of the
-	// history at the last of them, in tokens by estimate.
+	// Failures counts the summaries in a row that the summarizer failed to
+	// write, or that were skipped because of that. FailedAt is the estimated
+	// size of the history at the last one, in tokens.
 	Failures int `json:"failures,omitempty"`
 	FailedAt int `json:"failedAt,omitempty"`
 
@@ -267,8 +266,8 @@ type Calibration struct {
 	Side     int        `json:"side,omitempty"`
 	Messages int        `json:"messages,omitempty"`
 	Left     []BlockRef `json:"left,omitempty"`
-	// Unread is an entry of an answer. The service refused the reasoning, and the
-	// opaque data of the provider, of answers up to this one.
+	// Unread is an entry of an answer. The service refused the reasoning and the
+	// provider's opaque data in answers up to this one.
 	Unread string `json:"unread,omitempty"`
 }
 
@@ -285,8 +284,8 @@ func (c Calibration) IsZero() bool {
 }
 
 // Merge returns the findings of c and of a later calibration of the same model
-// and endpoint: of a number the later value, Prompt together with Factor and
-// FailedAt with Failures; of a list the union.
+// and endpoint: for numbers the later value (Prompt goes with Factor, FailedAt
+// with Failures), for lists the union.
 func (c Calibration) Merge(later Calibration) Calibration {
 	if later.Factor == 0 {
 		later.Factor, later.Prompt = c.Factor, c.Prompt
@@ -366,9 +365,9 @@ type Queued struct {
 	plain   bool
 }
 
-// Draft is a part of an answer that is still being streamed: the text that has
-// come since the part before. A session has one open draft. The first part of another
-// one, an answer and Off end it, and later parts of an ended draft are ignored.
+// Draft is a part of an answer that is still being streamed: the text since the
+// previous part. A session has one open draft. The first part of another draft, an
+// answer or Off ends it, and later parts of an ended draft are ignored.
 type Draft struct {
 	Key  string
 	At   int // how many bytes of the draft come before Text; 0 for the first part

@@ -73,7 +73,7 @@ func (c *codec) optStr(name string, p *string) {
 	}
 }
 
-// needStr is str for the member without which a block is not of its type.
+// needStr is str for a member that every block of its type contains.
 func (c *codec) needStr(name string, p *string) {
 	c.str(name, p)
 	c.found = c.found || c.name == name
@@ -215,7 +215,7 @@ func appendStrings[S ~string](dst []byte, list []S) []byte {
 	return append(dst, ']')
 }
 
-// present reports whether a member that a nil pointer leaves out is there. When
+// present reports whether a member is there; a nil pointer omits it. When
 // decoding, it makes room for the value.
 func present[T any](c *codec, name string, p **T) bool {
 	if !c.encoding && c.name == name {
@@ -344,7 +344,7 @@ func (c *codec) optEntries(name string, p *[]Entry) {
 	}
 }
 
-// extra carries the members that no call before it has.
+// extra carries the members that earlier calls left.
 func (c *codec) extra(p *Extra) {
 	if c.encoding {
 		writeExtra(&c.out, *p)

@@ -22,10 +22,10 @@ type Commit struct {
 	FirstEntry string // the first entry of Runs, and the last one
 	LastEntry  string
 	Runs       []Run  // the ranges of the chapter, in the order of the lines
-	Messages   int    // how many messages these are: texts of the user and answers
+	Messages   int    // the number of messages: texts of the user and answers
 	Abstract   string // one line about it
 	Overview   string
-	Stats      CommitStats // of the session up to this commit, which is counted
+	Stats      CommitStats // of the session up to this commit, included
 	// Open are the entry IDs of earlier commits from which no memories have been
 	// extracted, never the commit's own.
 	Open  []string
@@ -48,7 +48,7 @@ type CommitStats struct {
 }
 
 // Extracted records the result of extracting memories from the chapter of a commit.
-// Of several for one commit the last one counts.
+// The last one for a commit counts.
 type Extracted struct {
 	Commit string                    // entry ID of the commit
 	Counts map[string]ExtractedCount // by category

@@ -23,7 +23,7 @@ const (
 	DamageNotObject DamageKind = "not-object" // JSON, but a scalar or an array
 	DamageMalformed DamageKind = "malformed"  // an object without a type or with unusable members
 	DamageTooLong   DamageKind = "too-long"   // longer than the reader's limit; not looked at
-	DamageCRC       DamageKind = "crc"        // an entry, but not the bytes that its checksum was taken of
+	DamageCRC       DamageKind = "crc"        // an entry whose bytes do not match its checksum
 )
 
 // Damage is a run of bytes of a transcript that are not an entry, or not the

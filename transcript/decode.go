@@ -17,7 +17,7 @@ import (
 func ParseEntry(line []byte) (Entry, error) {
 	e, err := decodeEntry(jsontext.Trim(line))
 	if err != nil {
-		// Damage to the text outranks what decoding it has reported.
+		// Damage to the text outranks errors of decoding it.
 		if kind := classify(line); kind != "" {
 			err = &DamageError{Kind: kind}
 		}

@@ -96,7 +96,7 @@ func IsHead(entryType string) bool {
 
 // WithSource returns e with a new line whose member "src" holds the line of
 // another program that the entry was made from, byte for byte unless it is not
-// valid UTF-8. Folds ignore the member. Seal the entry afterwards, not before.
+// valid UTF-8. Folds ignore the member. Add a checksum afterwards, not before.
 func (e Entry) WithSource(line []byte) Entry {
 	own := e.appendLine(nil)
 	own = append(own[:len(own)-1], `,"src":`...)

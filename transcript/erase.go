@@ -2,7 +2,7 @@ package transcript
 
 import "encoding/json"
 
-// ErasedText stands where a text was erased.
+// ErasedText replaces an erased text.
 const ErasedText = "[erased]"
 
 // ErasedHash is the IdemHash of a batch from which something was erased, because a
@@ -18,7 +18,7 @@ const ErasedHash = "erased"
 // data are dropped. A history with the entry is as valid as before.
 //
 // Names that an application gives stay: of tools, values and custom entries,
-// keys, owners and idempotency keys. Seal the entry afterwards.
+// keys, owners and idempotency keys. Add its checksum afterwards.
 func (e Entry) Erase() Entry {
 	out := Entry{ID: e.ID, Time: e.Time, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Erased: true}
 	if e.Idem != "" {
@@ -28,8 +28,8 @@ func (e Entry) Erase() Entry {
 	return out
 }
 
-// erasedBody returns what Erase leaves of a body. Of the types that are
-// not here all members are references, names of tools and numbers.
+// erasedBody returns what Erase leaves of a body. All members of other types
+// are references, names of tools and numbers.
 func erasedBody(body Body) Body {
 	switch b := body.(type) {
 	case Header:
@@ -60,7 +60,7 @@ func erasedBody(body Body) Body {
 		b.Abstract, b.Overview = "", ""
 		return b
 	case Extracted:
-		if b.Err != "" { // without one the commit would not be open
+		if b.Err != "" { // without Err the commit is not open
 			b.Err = ErasedText
 		}
 		return b

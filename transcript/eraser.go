@@ -33,8 +33,8 @@ type Eraser interface {
 	// PlanErase returns the places that hold data of the subject, and changes
 	// nothing.
 	PlanErase(ctx context.Context, s Subject) ([]Place, error)
-	// Erase removes the data of the subject, and returns the places that held it,
-	// after an error those that were erased. When the error is nil, none of the data
-	// is left. It may be called again after an error or a kill.
+	// Erase removes the data of the subject, and returns the places that held it;
+	// after an error, the erased places. When the error is nil, none of the data is
+	// left. It may be called again after an error or a kill.
 	Erase(ctx context.Context, s Subject) ([]Place, error)
 }

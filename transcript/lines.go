@@ -8,7 +8,7 @@ import (
 
 const chunkSize = 64 << 10
 
-// line is one line of a file. Its text is its own.
+// line is one line of a file. It owns its text.
 type line struct {
 	offset     int64
 	end        int64  // offset after the line, newline included

@@ -8,9 +8,9 @@ import (
 	"github.com/convolog/convolog/internal/title"
 )
 
-// members carries what any line may have but its type, which comes first, and
-// its checksum, which comes last. Mid is the Of of a fragment, nil for other
-// bodies.
+// members carries the members common to all lines, except the type, which comes
+// first, and the checksum, which is last. Mid is the Of of a fragment, nil for
+// other bodies.
 func (e *Entry) members(c *codec, mid *string) {
 	c.optStr("id", &e.ID)
 	c.optTime("ts", &e.Time)
@@ -46,7 +46,7 @@ func (l *Link) members(c *codec) {
 	c.optNum("lines", &l.Lines)
 }
 
-// answer carries what the first line of an answer says about all of it.
+// answer carries the members of a first line about the whole answer.
 func (f *MessageLine) answer(c *codec) {
 	c.optWord("api", &f.API)
 	c.optStr("model", &f.Model)
@@ -204,7 +204,7 @@ func (b *Used) skill(c *codec) {
 	}
 }
 
-// members carries a member whose value has another type as one without a field.
+// members carries a member with a value of another type as an extra.
 func (b *SkillUse) members(c *codec) {
 	if c.encoding || jsontext.IsString(c.value) {
 		c.optStr("uri", &b.URI)

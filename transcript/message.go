@@ -136,7 +136,7 @@ func (m Message) Text() string {
 	return sb.String()
 }
 
-// apart reports whether the texts at i and j were said apart.
+// apart reports whether a blank line separates the texts at i and j.
 func (m Message) apart(i, j int) bool {
 	if m.Role != RoleAssistant {
 		return true

@@ -12,7 +12,7 @@ type Request struct {
 	Messages  []Message `json:"messages"`
 	Tools     []Tool    `json:"tools,omitempty"`
 	MaxOutput int       `json:"max_tokens,omitempty"` // tokens; 0 leaves it to the client
-	// Takes are the limits of the service, as they are known.
+	// Takes are the known limits of the service.
 	Takes Takes `json:"takes,omitzero"`
 }
 

@@ -23,13 +23,13 @@ type Response struct {
 
 // Made records the content of the request of an answer. guard.Do sets it; an
 // application that renders requests itself takes After from its
-// rebuild.History, and the others from rebuild.PromptHash and rebuild.Reasoned.
+// rebuild.History, and the rest from rebuild.PromptHash and rebuild.Reasoned.
 // The zero value records nothing. Providers refuse reasoning after a changed
 // prefix, and steering texts and late results must not precede an answer that
 // was made without them; later requests use Made to prevent both.
 type Made struct {
-	// After is the entry ID of the last line that the request was rendered
-	// from, of those that a history is made of.
+	// After is the entry ID of the last line of the history that the request
+	// was rendered from.
 	After string `json:"after,omitempty"`
 	// Thought is the entry ID of the first answer whose reasoning the request
 	// held; or empty.

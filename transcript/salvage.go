@@ -16,8 +16,7 @@ const blanks = " \t\r\n"
 // three occur; more would only cost memory.
 const maxRecords = 1000
 
-// salvage appends the records of a line that is not one native entry and nothing
-// else.
+// salvage appends the records of a line that is not exactly one native entry.
 func (s *scanner) salvage(recs []Record, l line) []Record {
 	before := len(recs)
 	damage := func(offset int64, size int, kind DamageKind, reason string) {
@@ -148,8 +147,8 @@ func stamp(record []byte) (e Entry) {
 	return e
 }
 
-// endsBeforeValue reports whether the next token of the beginning of a JSON
-// value, torn, would be a value.
+// endsBeforeValue reports whether torn, the beginning of a JSON value, ends
+// where a value would begin.
 func endsBeforeValue(torn []byte) bool {
 	var open []byte // the brackets
 	last := byte(0) // the last token, or its first byte

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// siftBlock is the size of a read, in bytes, unless a line is longer. The first one has
-// siftPart, because some loops want the last line only. If keep accepts a block, it is
+// siftBlock is the size of a read, in bytes, unless a line is longer. The first read is
+// siftPart, because some loops only want the last line. If keep accepts a block, it is
 // tried on parts of about siftPart bytes and then on single lines.
 const (
 	siftBlock = 256 << 10
@@ -65,7 +65,7 @@ type sifter struct {
 }
 
 // blockBefore reads whole lines that end at an offset: as many as fit into n bytes, or
-// one that is longer. There is no block of a line above the limit.
+// one that is longer. A line above the limit gives no block.
 func (s *sifter) blockBefore(end, n int64) (block []byte, start int64, err error) {
 	for ; ; n *= 2 {
 		n = min(n, end-s.From)
@@ -130,8 +130,8 @@ func (s *sifter) wants(block []byte, start int64) bool {
 	return len(lines) > 0 && s.keep(start, lines)
 }
 
-// partOf returns where the last lines of a block begin, as many as fit into a
-// part, or one that is longer.
+// partOf returns the start of the last lines of a block that fit into a part,
+// or of one longer line.
 func partOf(block []byte) int {
 	i := len(block) - siftPart
 	if i <= 0 {
@@ -143,7 +143,7 @@ func partOf(block []byte) int {
 	return bytes.LastIndexByte(block[:i-1], '\n') + 1
 }
 
-// lines yields the accepted ones of lines that keep has accepted together. It
+// lines yields the lines that keep accepts, from a block that it accepted. It
 // reports whether the loop continues.
 func (s *sifter) lines(block []byte, start int64, yield func(Record, error) bool) bool {
 	single := bytes.IndexByte(block[:len(block)-1], '\n') < 0

@@ -2,7 +2,7 @@ package transcript
 
 import "slices"
 
-// Form is a form of content, or a kind of it, that a service may not take.
+// Form is a form or kind of content that a service may not take.
 type Form string
 
 // The forms.
@@ -26,7 +26,7 @@ type Takes struct {
 	Messages       int // in a request
 }
 
-// And returns what both take.
+// And combines the limits of both.
 func (t Takes) And(u Takes) Takes {
 	least := func(a, b int) int {
 		if a <= 0 || b > 0 && b < a {

@@ -13,19 +13,18 @@ import (
 // Entries returns the entries of one append, or of several whole ones, with their texts
 // as hook returns them. Texts are messages, reasoning, results, summaries, titles, labels,
 // drafts and other strings of a line. In the input of a call and in data of an application
-// every string is a text, and so are the names of members; in the lines of other programs
-// that an import keeps, every string. Hook is called with these strings a second time:
-// with the name of its member, as in password="x", which is the name of a pair such as
-// {"name":"password","value":"x"}; and with all strings of a short array, as words of a
-// command. It is not called with IDs, names, types, signatures, numbers and the bytes of
-// media.
+// every string is a text, and so is the name of a member; in the lines of other programs
+// that an import keeps, every string. Hook gets these strings again with the name of their
+// member, as in password="x"; in a pair such as {"name":"password","value":"x"} that is
+// the name of the pair. It also gets all strings of a short array, as words of a command.
+// It is not called with IDs, names, types, signatures, numbers and the bytes of media.
 //
 // An answer that hook changes loses its reasoning, which was signed for other words. A
 // changed line with a checksum gets a new one. Entries does not modify entries. It
 // fails if an entry cannot be written as a line.
 func Entries(entries []transcript.Entry, hook func(text string) string) ([]transcript.Entry, error) {
 	out := make([]transcript.Entry, len(entries))
-	answers := map[string]bool{} // by the ID of their first line: that they were changed
+	answers := map[string]bool{} // IDs of the first lines of changed answers
 	for i, e := range entries {
 		got, changed, err := redactEntry(e, hook)
 		if err != nil {

@@ -12,7 +12,7 @@
 //
 // # Limits
 //
-// Secrets knows shapes and names; docs/BENCHMARKS.md has measurements. These stay:
+// Secrets knows shapes and names; docs/BENCHMARKS.md has measurements. It misses:
 //
 //	numbers in JSON             {"password":8374620193}
 //	names and IDs               owners, session keys, tools, calls, idempotency keys
@@ -41,10 +41,10 @@ import (
 // A text that is JSON is walked as the input of a call is, so its numbers, names and
 // spaces stay, and it stays JSON. The rules for texts see only fragments of JSON.
 
-// Secrets replaces each secret in a text by "[masked]", and returns the text
-// itself without any. A name before a secret, and the quotes around it, stay.
-// A JSON object or array stays one. Masking twice is the same as masking once. The
-// context is not used. Secrets is safe for several goroutines.
+// Secrets replaces each secret in a text by "[masked]". A text without secrets is
+// unchanged. A name before a secret, and the quotes around it, stay. A JSON object
+// or array stays one. Masking twice is the same as masking once. The context is
+// not used. Secrets is safe for several goroutines.
 func Secrets(_ context.Context, text string) string {
 	if data := []byte(text); (jsontext.IsObject(data) || jsontext.IsArray(data)) && jsontext.Valid(data) {
 		r := redaction{hook: func(s string) string { return Secrets(context.Background(), s) }}

@@ -9,8 +9,8 @@ import (
 
 // A rule finds secrets by the text around them.
 type rule struct {
-	// A text without any of the words of marks, or without a part, matches nothing. Both are
-	// in lower case.
+	// A text that lacks part, or every word of marks, matches nothing. Both are in lower
+	// case.
 	marks, part string
 	re          *lazy.Regexp
 	// secret decides about the last group of a match. If it is nil the first three groups
@@ -77,7 +77,7 @@ var rules = sync.OnceValue(func() []rule {
 	}
 })
 
-// maxName is the length of the longest value that is taken for a name in its turn.
+// maxName is the length of the longest value that is tried as a name itself.
 const maxName = 200
 
 // nextField is the next field of a form: the value before it ends there.
@@ -114,8 +114,8 @@ func maskRules(text string) string {
 	return maskNext(maskBlocks(text))
 }
 
-// mask masks the secrets in lines with a mark and in the lines after them. Most lines have
-// none and are not matched: that takes long.
+// mask masks the secrets in lines with a mark and in the lines after them. Most lines lack
+// a mark; matching them would take long.
 func (r rule) mask(text string) string {
 	var out strings.Builder
 	from, at, near := -1, 0, false
@@ -192,7 +192,7 @@ func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
 
 var (
 	// privateKey is a private key. One without an end reaches to the end of the text, so
-	// that a text which is cut inside of one shows nothing of it.
+	// that a text cut inside a key shows none of it.
 	privateKey = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`)
 	// block is the first line of a block scalar of YAML.
 	block = lazy.New(`(?i)^[ \t-]*[a-z0-9_.-]*(?:` + passNames + `|` + keyNames + `)\s*:\s*[|>][+-]?[0-9]?\s*$`)
@@ -240,7 +240,7 @@ func maskBlocks(text string) string {
 }
 
 // drawn reports whether the last line of a text is one random word. Directly after a block
-// it may be a further line of it, in a text that is cut there.
+// it may be a further line of the block, where the text was cut.
 func drawn(rest string) bool {
 	rest = strings.TrimSpace(rest)
 	return len(rest) < 32 && random(rest) && !strings.ContainsAny(rest, " \t\n")

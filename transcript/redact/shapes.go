@@ -112,8 +112,8 @@ var shapes = sync.OnceValue(func() (list []shape) {
 	return list
 })
 
-// maskShapes masks keys. One that begins with sk- and has no digit is a name, of a class
-// in a style sheet for example.
+// maskShapes masks keys. A word that begins with sk- and lacks digits is a name, for
+// example of a style sheet class.
 func maskShapes(text string) string {
 	for _, s := range shapes() {
 		if hasAny(text, s.marks) {

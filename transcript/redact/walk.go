@@ -142,7 +142,7 @@ func (r *redaction) object(i int, name string, in where) (end int) {
 	return i + 1
 }
 
-// maxWords is how many strings an array holds at most that may be a command.
+// maxWords is the length of the longest array that may be a command.
 const maxWords = 64
 
 func (r *redaction) array(i int, name string, in where) (end int) {
@@ -188,8 +188,8 @@ func (r *redaction) command(words []text) {
 	}
 }
 
-// read returns the string in data[at:end] as the hook returns it: alone, and unless it is
-// a text of the library with the name of its member, as in password="x".
+// read passes the string in data[at:end] to the hook, alone and then, unless it is a text
+// of the library, with the name of its member, as in password="x".
 func (r *redaction) read(at, end int, name string, in where) text {
 	s, _ := jsontext.String(r.data[at:end])
 	t := text{at, end, s, s}
@@ -213,7 +213,7 @@ var secretName = lazy.New(`(?i)` + names)
 
 func (r *redaction) keep(texts ...text) {
 	for _, t := range texts {
-		if t.new != t.old { // others stay as they are spelled
+		if t.new != t.old { // others keep their spelling
 			r.texts = append(r.texts, t)
 		}
 	}
@@ -232,7 +232,8 @@ func (r *redaction) source(i int) (end int) {
 	return end
 }
 
-// minMedia is how long a text is that is taken for media if it could be base64.
+// minMedia is the length from which a text that could be base64 counts as
+// media.
 const minMedia = 512
 
 // isMedia reports whether a text is the base64 of an image or the like, with or

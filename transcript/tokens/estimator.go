@@ -24,30 +24,28 @@ func Or(c Counter) Counter { return cmp.Or[Counter](c, Estimator{}) }
 // In addition to texts it counts, in tokens:
 //
 //   - 4 for a system text that is not empty, 4 for each message
-//   - 3 for each block that is not a text, with the names and IDs it has
-//   - 12 for each tool, with its name, description and schema, and for a Claude
-//     346 if there are tools at all, which is what Anthropic documents
-//   - for each image what the provider of the family documents for its size,
-//     read from the head of its PNG, JPEG, GIF or WebP; 1,200 if that cannot be
-//     read
+//   - 3 for each block that is not a text, plus its names and IDs
+//   - 12 for each tool, plus its name, description and schema, and for a Claude
+//     with any tools the 346 that Anthropic documents
+//   - for each image the number that the family's provider documents for its
+//     size, read from the head of its PNG, JPEG, GIF or WebP; else 1,200
 //   - for a text given as base64 one for every 3 bytes of it
-//   - for another document given as base64 one for every 32 bytes of it and 1,500 at
-//     least, which is about a page; for one at a URL or a provider 1,500; for
-//     one given as text that text
+//   - for another document as base64 one for every 32 bytes of it and at least
+//     1,500, about a page; for one at a URL or a provider 1,500; for one given as
+//     text, that text
 //   - for encrypted reasoning one for every 4 bytes of its base64
-//   - for a block of a type that is not known its JSON
+//   - for a block of an unknown type its JSON
 //
 // Reasoning counts like text; its signature, and the extras of a block, do not
-// count. Sums of parts are not smaller than the whole by more than one token a
-// part.
+// count. A sum over parts is at most one token a part below the whole.
 type Estimator struct {
 	// Family is the kind of model to count for; [For] finds it by name.
 	Family Family
 	// Factor multiplies every count; zero means 1. It is a margin, or a reported
-	// count divided by the estimate for the same prompt. Of the 290 texts the
-	// weights were fitted to a count with the factor 1.05 is too low for one in
-	// six, with 1.1 for one in seventeen and with 1.2 for two in all; of whole
-	// conversations 1.05 is enough for nearly all.
+	// count divided by the estimate for the same prompt. Of the 290 texts that
+	// the weights were fitted to, a count with factor 1.05 is too low for one in
+	// six, with 1.1 for one in seventeen and with 1.2 for two in all; for nearly
+	// all whole conversations 1.05 is enough.
 	Factor float64
 }
 

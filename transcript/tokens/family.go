@@ -8,26 +8,25 @@ import (
 // A Family is the models that count alike.
 type Family uint8
 
-// The families. Texts are weighed by what the vocabulary of a family makes of
-// them. The vocabularies of Claude are not public: its two families are o200k
-// with factors. Those from 4.7 on were fitted to what third parties measured, the
-// ratios between the counts of 4.7 and 4.6 for fourteen kinds of text, on top of the
-// last vocabulary that was public. The estimate is off from that by 7 % on average: by
-// 5 % at most for English and for code in C, Go and TypeScript, 6 to 10 % too high for
-// Python and JSON and 7 to 11 % too low for logs of git and transcripts, 18 % too low
-// for German, 23 % too high for hexadecimal digits. Grok, Kimi and GLM are estimated as
-// the families that third parties measured as near for English; their vocabularies were
-// not at hand.
+// The families. Texts are weighed by the tokens of a family's vocabulary. The
+// vocabularies of Claude are not public: its two families are o200k with factors. The
+// factors from 4.7 on were fitted to measurements of third parties, the ratios between
+// the counts of 4.7 and 4.6 for fourteen kinds of text, on top of the last public
+// vocabulary. The estimate differs by 7 % on average: by 5 % at most for English and
+// for code in C, Go and TypeScript, 6 to 10 % too high for Python and JSON and 7 to 11
+// % too low for logs of git and transcripts, 18 % too low for German, 23 % too high for
+// hexadecimal digits. Grok, Kimi and GLM are estimated as the families that third
+// parties found close for English; their vocabularies were not at hand.
 //
-// The estimate for a model that is not known aims between the mean of the public
+// The estimate for an unknown model aims between the mean of the public
 // vocabularies in use and the largest. For an agent's conversation it is 7 to 13 %
 // above the counts of o200k, cl100k, llama and deepseek, and 5 % below the count of
 // gemini. For a single short text it is too low more often: by more than 5 % for 20
 // % of the pairs of a text and a vocabulary. That is on purpose. A low estimate
-// costs at most one request that the provider refuses, bills nothing for, and names
-// the figures of, from which a guard learns. A high one costs part of the window in
-// every request until usage is reported, and histories that are clipped and
-// compacted too early: to aim at the largest was 28 % too high for o200k.
+// costs at most one request that the provider refuses without a bill; a guard
+// learns from the figures in the refusal. A high one wastes part of the window in
+// every request until usage is reported, and clips and compacts histories too
+// early: to aim at the largest was 28 % too high for o200k.
 const (
 	Default  Family = iota // the text as O200k, images as the largest of the families
 	O200k                  // GPT-4o and later, o1 and later, Codex, and Grok
@@ -37,7 +36,7 @@ const (
 	Gemini                 // and Gemma
 	DeepSeek               // V3 and later, Kimi and GLM
 	Llama                  // 3
-	Cautious               // for a model that is not known, see above
+	Cautious               // for an unknown model, see above
 
 	// Only [For] returns these.
 	qwen
@@ -117,8 +116,8 @@ func familyOf(model string) Family {
 }
 
 // claudeFamily goes by the version, which is the first one or two numbers of
-// the name: claude-3-5-sonnet, claude-opus-4-20250514. Without one it takes the
-// model for a late one.
+// the name: claude-3-5-sonnet, claude-opus-4-20250514. Without numbers it takes
+// the model for a late one.
 func claudeFamily(model string) Family {
 	var version []int
 	_, model, _ = strings.Cut(model, "claude")

@@ -9,7 +9,7 @@ const (
 
 // frequent reports whether a character of Han or Hangul is common in texts:
 // o200k has a token for it. Vocabularies split the others into two or three
-// parts. A test of examples/tokenizer holds the two lists against the
+// parts. A test of examples/tokenizer compares the two lists with the
 // vocabulary.
 func frequent(r rune) bool {
 	return frequentSet()[r/64]&(1<<(r%64)) != 0

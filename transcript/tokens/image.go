@@ -2,12 +2,12 @@ package tokens
 
 import "math"
 
-// imageLargest is for a model whose way to count is not known.
+// imageLargest is for models whose count is unknown.
 func imageLargest(w, h int) int {
 	return max(imageTiles(w, h), imageClaudeX(w, h), imageGemini(w, h))
 }
 
-// imageClaude is what Anthropic documents: a token for 750 pixels, after the
+// imageClaude follows Anthropic's documents: a token for 750 pixels, after the
 // image was made to fit 1568 pixels and some 1,600 tokens.
 func imageClaude(w, h int) int { return pixels(w, h, 1568, 1600) }
 
@@ -19,7 +19,7 @@ func pixels(w, h int, edge, most float64) int {
 	return int(math.Ceil(min(width*height/750, most)))
 }
 
-// imageTiles is what OpenAI documents for GPT-4o: 85 tokens and 170 for each
+// imageTiles follows OpenAI's documents for GPT-4o: 85 tokens and 170 for each
 // tile of 512 pixels, after the image was made to fit 2048 pixels and its
 // shorter side 768.
 func imageTiles(w, h int) int {
@@ -28,7 +28,7 @@ func imageTiles(w, h int) int {
 	return 85 + 170*int(math.Ceil(width/512)*math.Ceil(height/512))
 }
 
-// imageGemini is what Google documents: 258 tokens for an image of up to 384
+// imageGemini follows Google's documents: 258 tokens for an image of up to 384
 // pixels, and for each tile of 768 pixels of a larger one.
 func imageGemini(w, h int) int {
 	if w <= 384 && h <= 384 {

@@ -63,7 +63,7 @@ func asciiDigit(c byte) bool { return c-'0' <= 9 }
 // noise is the most that each letter weighs in a word of eight ASCII letters or
 // more: two random letters are about one token in every vocabulary. A word in which few
 // pairs are odd, such as a German compound, is made of words and weighs less, see
-// compound. With a letter more it never weighs less.
+// compound. A further letter never makes it weigh less.
 const noise = 55
 
 // weighWord adds the word that begins at i to sum and returns where it ends. An
@@ -182,7 +182,7 @@ func contraction[T ~string | ~[]byte](s T, i int) int {
 // weighBlank adds the line breaks and blanks at i to sum and returns where they
 // end. The last blank belongs to the following word or punctuation.
 func weighBlank[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
-	blanks, others, breaks := 0, 0, 0 // since the last line break; in all before it
+	blanks, others, breaks := 0, 0, 0 // since the last line break; in breaks all before it
 	next, tab := classes, false
 	for i < len(s) {
 		k, _, size := classAt(s, i)

@@ -11,7 +11,7 @@ const (
 	oddPairs                         // two letters that words seldom have side by side
 	endVowel                         // four letters or more that end in a, i, o or u: seldom English
 	long                             // the eighth letter of a word and each further
-	compound                         // the most that a word weighs of which no pair is odd, in addition to 15 a letter
+	compound                         // the most that a word without odd pairs weighs, in addition to 15 a letter
 	digits                           // up to three digits
 	signs                            // a run that begins with ASCII punctuation
 	punctSame                        // a sign like the one before
