@@ -11,14 +11,14 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// callAppend yields one record. FROM makes a table of it, which costs more, but a record
-// can be read only in its binary form, for which the statement must be prepared.
+// callAppend yields one record. callAppendFrom makes a table of it, which costs more,
+// but a record can be read only in binary form, from a prepared statement.
 const (
 	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
 	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
 )
 
-// An outcome is what the function append answers.
+// An outcome is the answer of the function append.
 type outcome struct {
 	status           string
 	body, start, end pgtype.Int8
@@ -35,8 +35,8 @@ type call struct {
 	body  int64 // that the caller knows; 0 is any
 	fence int64 // of the turn that this process holds; 0 without a turn
 	lines lines
-	// attempt names the last one to write the lines. The server may still have it
-	// before it when the connection is lost, so it is revoked before the next.
+	// attempt names the last attempt to write the lines. After a lost connection
+	// the server may still carry it out, so it is revoked before the next.
 	attempt pgtype.UUID
 	out     outcome
 }
@@ -44,8 +44,8 @@ type call struct {
 // Append implements [driver.Driver].
 //
 // While this driver holds the turn lock of the session, an append fails with
-// [driver.ErrBusy] if the lease has ended, as it does in a process that was stopped
-// for longer than that.
+// [driver.ErrBusy] if the lease has ended, because the process was stopped for
+// longer than that.
 //
 // If the connection is lost before the server has answered, Append finds out whether
 // the lines were written, which takes until the server is back. After half a
@@ -182,7 +182,7 @@ func (d *Driver) send(ctx context.Context, q interface {
 	return q.QueryRow(ctx, d.sql.Replace(callAppendFrom), args...).Scan(c.out.fields()...)
 }
 
-// settled finds out whether a call was written whose commit was not answered.
+// settled finds out whether an unanswered call was committed.
 func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		if len(c.lines.ids) == 0 {
@@ -216,8 +216,7 @@ func (d *Driver) look(ctx context.Context, ref driver.Ref, id string, data []byt
 // transaction, so that a call never waits for a second connection while it holds one.
 type inside struct{ d *Driver }
 
-// decidingIn returns the transaction of the Decide that ctx belongs to, if it belongs to
-// one.
+// decidingIn returns the transaction of the Decide that ctx belongs to, if any.
 func (d *Driver) decidingIn(ctx context.Context) (pgx.Tx, bool) {
 	tx, ok := ctx.Value(inside{d}).(pgx.Tx)
 	return tx, ok

@@ -14,15 +14,15 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// maxData is how long a blob or a file may be, in bytes: a server takes a few times
-// as much memory.
+// maxData is the size limit of a blob or a file, in bytes: a server takes a few
+// times as much memory.
 const maxData = 256 << 20
 
-// Blobs returns where the database keeps blobs:
+// Blobs returns the blob store of the database:
 //
 //	store := session.OpenDriver(d, &session.Options{Filters: []session.Filter{blobs.Filter(d.Blobs(), nil)}})
 //
-// Blobs go with their session, however it is deleted, and Put to a missing session fails.
+// Blobs are deleted with their session in any case, and Put to a missing session fails.
 // Blobs of a fork that a kill has prevented stay for a day, until another fork is made. A
 // blob has at most 256 MiB. Larger media, and a database that is to stay small, need a
 // bucket: a blobs.Store of the application's own, which takes four methods.

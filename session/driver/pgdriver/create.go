@@ -44,7 +44,7 @@ func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(gen 
 var errAgain = errors.New("the key has changed during the call")
 
 // create makes a session, the first of its key if only is set. It calls header with
-// the next gen, and fails with errAgain if that is not the next one any more.
+// the next gen, and fails with errAgain if another call takes that gen.
 func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more []driver.Line, only bool) (row driver.Row, err error) {
 	if err := driver.CheckKey(key); err != nil {
 		return row, err
@@ -85,7 +85,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 		l.ids, l.data, base, rev, given)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
-		// Only this call knows the ID of its first line, and a session is there whole.
+		// Only this call knows the ID of its first line, and sessions are made whole.
 		unsure, status = true, "ok"
 		var seq *int64
 		return d.look(ctx, row.Ref(), first.ID, first.Data, nil, &body, &seq)
@@ -116,7 +116,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	return row, nil
 }
 
-// gen returns the highest gen that a key has given.
+// gen returns the highest gen of a key so far.
 func (d *Driver) gen(ctx context.Context, key driver.KeyRef) (gen int64, err error) {
 	err = d.row(ctx, "SELECT gen FROM {s}.keys WHERE agent = $1 AND hash = $2", key.Agent, ownedHash(key)).Scan(&gen)
 	if errors.Is(err, pgx.ErrNoRows) {

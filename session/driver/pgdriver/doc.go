@@ -23,14 +23,14 @@
 // # Media and memories
 //
 // [Driver.Blobs] keeps images, documents and the like in the database.
-// [Driver.Memories] keeps what package memory learns.
+// [Driver.Memories] keeps the files of package memory.
 //
 //	store := session.OpenDriver(d, &session.Options{Filters: []session.Filter{blobs.Filter(d.Blobs(), nil)}})
 //	known, err := memory.Open(d.Memories(), nil)
 //
 // # Turns
 //
-// The turn lock is a lease with an end. A process that does not run for longer than
+// The turn lock is a lease with an end. A process that pauses for longer than
 // Options.Lease, because it was stopped or its machine was asleep, has lost it, and
 // appends nothing to the session until it has released the turn.
 //
@@ -45,7 +45,7 @@
 // # Rights
 //
 // The first [Open] makes the tables, for which its role needs CREATE on the database,
-// or on a schema that is there. Another role needs, after that:
+// or on an existing schema. Another role needs, after that:
 //
 //	GRANT USAGE ON SCHEMA convolog TO app;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA convolog TO app;
@@ -55,9 +55,9 @@
 // conversation, whatever the owner of a session. A role without a right on it may make
 // functions and operators in public, in databases of PostgreSQL 14 and before. The
 // driver calls none of them: its functions fix their search_path, and its statements
-// name the schema of each function whose arguments another one could fit better. Other
-// programs that use the same role have no such care, so revoke CREATE ON SCHEMA public
-// FROM PUBLIC, or give the store a role and a database of its own. A superuser, and the
+// name the schema of each function that another one could match better. Other programs
+// that use the same role are not so careful: revoke CREATE ON SCHEMA public FROM
+// PUBLIC, or give the store a role and a database of its own. A superuser, and the
 // owner of the tables, can read and change everything.
 //
 // # Limits

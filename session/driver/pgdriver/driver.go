@@ -24,13 +24,13 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Schema is the schema that holds the tables; empty means "convolog". It is made
-	// if it is not there. It has at most 63 bytes, and no quote, dollar sign,
+	// if it is missing. It has at most 63 bytes, and no quote, dollar sign,
 	// backslash or control character.
 	Schema string
 	// Async acknowledges appends that the server has not put on stable storage yet,
 	// and allows a server that never does (fsync or synchronous_commit off). The
-	// last of them may be lost when the server crashes, in order. What removes words,
-	// such as Delete and Rewrite, is on stable storage all the same.
+	// last of them, in order, may be lost when the server crashes. Removals of
+	// words, as by Delete and Rewrite, are on stable storage all the same.
 	Async bool
 	// Lease is how long a turn lock outlives the process that holds it; 0 means 15
 	// seconds. It is renewed three times in that time.
@@ -99,7 +99,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, erro
 	return d, nil
 }
 
-// maxName is how long a name in PostgreSQL is: it cuts off the rest, so that two names
+// maxName is the longest name in PostgreSQL: it cuts off the rest, so that two names
 // may become one.
 const maxName = 63
 
@@ -183,7 +183,7 @@ type query struct {
 	args []any
 }
 
-// row asks for one row, and for as long as it takes the server to come back.
+// row asks for one row, again and again until the server is back.
 func (d *Driver) row(ctx context.Context, sql string, args ...any) query {
 	return query{d, ctx, d.sql.Replace(sql), args}
 }
@@ -269,7 +269,7 @@ func (d *Driver) call(ctx context.Context, q query, settled func(context.Context
 
 var errNoSession error = verdict{fmt.Errorf("there is no such session: %w", fs.ErrNotExist)}
 
-// missing makes a session that is not there of a row that is not there.
+// missing turns the error of a missing row into errNoSession.
 func missing(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return errNoSession
@@ -300,7 +300,7 @@ func failOn(op string, err error) error {
 	return fmt.Errorf("pgdriver: %s: %w", op, err)
 }
 
-// misnamed reports whether err quotes the name that is wrong.
+// misnamed reports whether err quotes the wrong name.
 func misnamed(err error) bool {
 	_, ok := errors.AsType[*driver.NameError](err)
 	return ok

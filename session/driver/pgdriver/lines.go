@@ -14,9 +14,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A cursor is the body of the session above, and the number of lines before it
-// below. So a cursor of lines that were replaced is never taken for one of the new
-// lines.
+// A cursor has the body of the session in its high bits, the number of lines
+// before it in the low ones. So a cursor of replaced lines is never taken for one
+// of the new lines.
 const (
 	lineBits = 24
 	maxLines = 1<<lineBits - 1
@@ -87,8 +87,8 @@ func keyHash(key string) []byte {
 	return sum[:]
 }
 
-// record makes the record of the line after the first at lines of a body. It takes data
-// over.
+// record makes the record of the line that follows the first at lines of a body. It
+// retains data.
 func record(data []byte, body, at int64) transcript.Record {
 	rec := transcript.Record{Offset: int64(cursorOf(body, at)), End: int64(cursorOf(body, at+1))}
 	var err error

@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/session/memory"
 )
 
-// maxFileName is how long the name of a file may be, in bytes, so that an index holds it.
+// maxFileName limits the name of a file, in bytes, so that an index can hold it.
 const maxFileName = 2000
 
 // Memories returns the Storage of the database, for memory.Open:
@@ -95,7 +95,7 @@ func (f files) put(ctx context.Context, op, name string, data []byte, fresh bool
 	})
 }
 
-// change calls the function write_file once, however often that takes.
+// change makes write_file take effect once, with retries.
 func (f files) change(ctx context.Context, name string, data []byte, fresh bool) error {
 	held := &f.d.locks
 	held.mu.RLock()
@@ -176,7 +176,7 @@ func (f files) Lock(ctx context.Context, folder string) (unlock func(), err erro
 	}), nil
 }
 
-// with calls do if name can be one. The error names it.
+// with calls do if name is valid. The error quotes it.
 func (f files) with(ctx context.Context, op, name string, root bool, do func() error) error {
 	err := f.d.enter(ctx)
 	if err == nil {

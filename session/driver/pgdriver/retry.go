@@ -23,7 +23,7 @@ func reading(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, patience)
 }
 
-// writing is ctx for a write: one that has begun is finished, but waits for no lock
+// writing is ctx for a write, which is finished once begun, but waits for no lock
 // after the deadline of ctx.
 func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithValue(ctx, lockLimit{}, limitOf(ctx))
@@ -51,7 +51,7 @@ func lockWait(ctx context.Context) string {
 
 // persist calls do until it succeeds, or fails for another reason than a missing
 // server. If the outcome of a transaction is unknown, settled finds out whether it
-// was committed; nil means that repeating it is harmless.
+// was committed; a nil settled means that repeating is harmless.
 func (d *Driver) persist(ctx context.Context, do func(context.Context) error, settled func(context.Context) (bool, error)) error {
 	unsure := false
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -134,9 +134,9 @@ func isCode(err error, code string) bool {
 
 // interrupted reports whether the outcome of a transaction is unknown. A server may
 // also end a connection after the commit, so only an error that leaves the connection
-// usable is about the transaction. pgconn.SafeToRetry is not used: it takes a
-// connection that broke while the answers of a batch were read for one that was closed
-// before (pgx 5.12).
+// usable is about the transaction. pgconn.SafeToRetry is not used: if a connection
+// breaks while the answers of a batch are read, it takes it for one closed before (pgx
+// 5.12).
 func interrupted(err error) bool {
 	if _, unsent := errors.AsType[notSent](err); unsent {
 		return false
@@ -162,8 +162,8 @@ func isVerdict(err error) bool {
 	return ok
 }
 
-// again reports whether a transaction that was rolled back, or never begun, may go
-// through the next time.
+// again reports whether a transaction that was rolled back, or never begun, may
+// succeed the next time.
 func again(err error) bool {
 	e, answered := errors.AsType[*pgconn.PgError](err)
 	if !answered {
@@ -179,14 +179,14 @@ func again(err error) bool {
 	return e.Code[:2] == "08" || e.Code[:2] == "53" && e.Code != diskFull // connection, resources
 }
 
-// unprepared reports whether a statement was not there, or was there already, because
-// another process of the server has it. Nothing was done then.
+// unprepared reports whether a prepared statement was missing, or existed already,
+// because another process of the server holds it. Nothing was done then.
 func unprepared(err error) bool {
 	e, answered := errors.AsType[*pgconn.PgError](err)
 	return answered && (e.Code == "26000" || e.Code == "42P05")
 }
 
-// notSent is an error that came before anything was sent.
+// notSent is an error from before anything was sent.
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }

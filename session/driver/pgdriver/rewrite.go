@@ -41,7 +41,7 @@ func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 	})
 }
 
-// records yields the lines of the session as they are in its transaction.
+// records yields the lines of the session as its transaction sees them.
 func (s *still) records(yield func(transcript.Record, error) bool) {
 	for first := int64(0); first < s.lines; {
 		page, err := s.page(first)

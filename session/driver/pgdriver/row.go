@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// rowColumns are those that readRow reads.
+// rowColumns are the columns for readRow.
 const rowColumns = "t.agent, t.id, t.owner, t.key, t.gen, t.rev, t.archived, t.row"
 
 // isCurrent is true for the current session of a key.
@@ -29,7 +29,7 @@ func readRow(r pgx.Row, more ...any) (row driver.Row, err error) {
 		return row, missing(err)
 	}
 	if err := json.Unmarshal(text, &row); err != nil {
-		row = driver.Row{} // the lines say the rest
+		row = driver.Row{} // the lines hold the rest
 	}
 	row.Agent, row.ID, row.Owner, row.Key = agent, id, string(owner), string(key)
 	row.Gen, row.Rev, row.Archived = gen, rev, archived

@@ -29,8 +29,8 @@ const selectLines = `SELECT seq, data FROM {s}.lines WHERE body = $1 AND seq > $
 		WHERE before < $5) END
 	FROM (SELECT octet_length(data) AS size FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT $4) p)`
 
-// A page of an archive is a block. The last two parameters are not needed there, and
-// a parameter has to be used.
+// A page of an archive is a block. The last two parameters are used only because
+// a statement must use all.
 const selectBlock = `SELECT first, data FROM {s}.blocks
 	WHERE body = $1 AND last > $2 AND first <= $3 AND $4::int + $5::int > 0 ORDER BY first {dir} LIMIT 1`
 
@@ -158,9 +158,8 @@ func records(lines []storedLine, body int64) []transcript.Record {
 }
 
 // end returns the body of a session, how many lines it has, and whether they are in
-// an archive. It fails once with
-// [driver.ErrReplaced] when the body is not the one that this driver knew, because
-// the cursors that the caller has are old.
+// an archive. It fails once with [driver.ErrReplaced] if the body is not the one
+// that this driver knew, because the caller's cursors are then old.
 func (d *Driver) end(ctx context.Context, ref driver.Ref) (body, lines int64, archived bool, err error) {
 	if err := d.enter(ctx); err != nil {
 		return 0, 0, false, err

@@ -14,22 +14,21 @@ import (
 )
 
 // A lease is a turn lock that this driver holds. It is a row with an end, which is
-// moved as long as the process lives; the fence grows with each lease, so that an
-// append can say under which one it is made.
+// moved as long as the process lives. The fence grows with each lease, so that an
+// append can name its lease.
 type lease struct {
 	holder string
 	fence  int64
 }
 
-// LockTurn implements [driver.Driver]. The lock is a lease, see Options.Lease: it
-// ends with the process after that time. A process that does not run for so long
-// loses it, and then its appends to the session fail with [driver.ErrBusy] until it
-// releases the turn. Calling release again does nothing. A lock outlives Close, but
-// not the pool.
+// LockTurn implements [driver.Driver]. The lock is a lease: if the process dies, it
+// ends after Options.Lease. A process that pauses for so long loses it, and then
+// its appends to the session fail with [driver.ErrBusy] until it releases the turn.
+// Calling release again does nothing. A lock outlives Close, but not the pool.
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
 	entering := ctx
 	if wait {
-		entering = context.WithoutCancel(ctx) // the wait ends with ctx, and reports it as a wait
+		entering = context.WithoutCancel(ctx) // the wait itself ends with ctx, and reports it
 	}
 	if err := d.enter(entering); err != nil {
 		return nil, fail("lock turn", ref, err)
@@ -109,7 +108,7 @@ func (d *Driver) await(ctx context.Context, take func() (taken bool, err error))
 	}
 }
 
-// renew moves the end of a lease, which sql adds to, until it is released or lost.
+// renew runs sql to move the end of a lease until it is released or lost.
 func (d *Driver) renew(stop <-chan struct{}, sql string, args ...any) {
 	tick := time.NewTicker(d.opts.Lease / 3)
 	defer tick.Stop()
@@ -134,7 +133,7 @@ func (d *Driver) releaseTurn(ref driver.Ref, l *lease) error {
 		delete(d.leases, ref)
 	}
 	d.mu.Unlock()
-	// Not WHERE turn = $3, which would not wait for an attempt to take it that is under way.
+	// Not WHERE turn = $3, which would not wait for a running attempt to take it.
 	_, err := d.exec(context.Background(), `UPDATE {s}.sessions SET turn = NULLIF(turn, $3),
 		turn_until = CASE WHEN turn = $3 THEN NULL ELSE turn_until END WHERE agent = $1 AND id = $2`, ref.Agent, ref.ID, l.holder)
 	return err

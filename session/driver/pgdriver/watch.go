@@ -14,9 +14,8 @@ import (
 
 var _ driver.Watcher = (*Driver)(nil)
 
-// How often a driver that is watched looks whether something has changed: seldom
-// while notifications arrive, because a process may be killed between a commit and
-// its notification.
+// How often a watched driver looks for changes: seldom while notifications arrive,
+// because a process may be killed between a commit and its notification.
 const (
 	pollAlone    = time.Second
 	pollNotified = 10 * time.Second
@@ -26,7 +25,7 @@ const (
 // changes since the one before. The first one does not wait.
 const notifyPause = 5 * time.Millisecond
 
-// watches are the callers of Watch, and what runs for them.
+// watches are the calls of Watch and their state.
 type watches struct {
 	mu      sync.Mutex
 	all     map[*watch]bool
@@ -140,7 +139,7 @@ func (d *Driver) notify() {
 		_, err := d.exec(ctx, "SELECT set_config('synchronous_commit', 'off', true), count(pg_notify($1, name)) FROM pg_catalog.unnest($2::text[]) AS name", d.channel(), names)
 		cancel()
 		if err != nil {
-			d.opts.Logger.Warn("pgdriver: notify", "err", err) // others look by themselves
+			d.opts.Logger.Warn("pgdriver: notify", "err", err) // other processes poll
 		}
 		time.Sleep(max(notifyPause, 9*time.Since(start))) // a tenth of a connection's time at most
 	}
