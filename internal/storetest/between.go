@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Between is a driver that calls functions in front of calls of it, and behind them. Those
-// that are nil are not called.
+// Between is a driver that calls functions before and after calls of its methods. Nil
+// functions are not called.
 type Between struct {
 	*filedriver.Driver
 	BeforeScan, BeforeRewrite, BeforeDelete, BeforeCreate, AfterCreate func(session.Ref) error

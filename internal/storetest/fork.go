@@ -46,7 +46,7 @@ func WantFork(t testing.TB, s *session.Session, id string) *rebuild.Fold {
 // Encoded returns a history as JSON, without its last line.
 func Encoded(t testing.TB, h rebuild.History) string {
 	t.Helper()
-	h.After = "" // a line that was not copied, or nothing, if nothing was
+	h.After = "" // of a line that was not copied, or empty
 	data, err := json.Marshal(h)
 	require.NoError(t, err)
 	return string(data)

@@ -44,8 +44,8 @@ func CheckRequest(t testing.TB, s *session.Session) {
 	}
 }
 
-// CheckSound checks that a session loads, that its history is one that the fold does not
-// change, and that it continues.
+// CheckSound checks that a session loads, that the fold does not change its history, and
+// that it continues.
 func CheckSound(t *testing.T, st *session.Store, ref session.Ref) {
 	t.Helper()
 	s, err := st.Get(t.Context(), ref)

@@ -60,7 +60,7 @@ func (img Image) Write(dir string) error {
 	return nil
 }
 
-// ReadImage reads one from a folder.
+// ReadImage reads an image of a folder.
 func ReadImage(dir string) (Image, error) {
 	img := Image{}
 	return img, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {

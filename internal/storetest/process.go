@@ -51,8 +51,8 @@ func Main(m *testing.M) {
 	}
 }
 
-// run runs tests whose temporary folders are below one that goes with them, even if a child
-// was killed or a test panicked. It is in memory where there is room: filelog and filedriver
+// run runs tests with their temporary folders in one that it removes, even if a child was
+// killed or a test panicked. It is in memory where there is room: filelog and filedriver
 // test on a disk. The heap may grow to five times its live size, which saves a quarter of
 // the CPU time. Benchmarks run as an application does: on the disk, with the default heap.
 func run(m *testing.M) int {
@@ -93,10 +93,10 @@ func OpenSession(dir string) (*session.Store, *session.Session, error) {
 	return st, s, err
 }
 
-// A Report is one line of JSON in which a child says what it does.
+// A Report is a line of JSON in which a child reports progress.
 type Report struct {
 	Did  string   `json:"did"`
 	Text string   `json:"text,omitempty"`
-	IDs  []string `json:"ids,omitempty"`  // of what was acknowledged
+	IDs  []string `json:"ids,omitempty"`  // of acknowledged entries
 	Here bool     `json:"here,omitempty"` // it may be killed now
 }

@@ -135,8 +135,8 @@ func (s *Spy) watch() (listener int, err error) {
 	return int(fd), nil
 }
 
-// filter lets through what the runtime does with descriptors of its own: it
-// cannot wait for another thread then.
+// filter lets through the runtime's calls on its own descriptors: it cannot
+// wait for another thread then.
 func (s *Spy) filter() []unix.SockFilter {
 	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	var prog []unix.SockFilter

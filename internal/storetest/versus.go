@@ -18,7 +18,7 @@ type Side struct {
 }
 
 // Versus compares op with base: blocks of n calls of each alternate, so that
-// what else the machine does falls on both. It reports
+// other load on the machine affects both. It reports
 //
 //	x-baseline   median time of op / median time of base
 //	ns-p50       median and 99th percentile of op
@@ -104,7 +104,7 @@ func (ts Times) Mean() float64 {
 	return float64(sum) / float64(len(ts))
 }
 
-// Throughput compares what op and base get done in a second; each call returns
+// Throughput compares the work of op and base in a second; each call returns
 // how much it did. It reports
 //
 //	x-throughput  median rate of op / median rate of base; more is better
@@ -140,7 +140,7 @@ func Throughput(b *testing.B, op, base func() (int, error)) {
 // HeapBytes is the size of the live heap.
 func HeapBytes() uint64 {
 	runtime.GC()
-	runtime.GC() // what finalizers let go
+	runtime.GC() // freed by finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

@@ -30,7 +30,7 @@ func FilesWith(t *testing.T, dir string) (files []string) {
 		}
 		data, err := os.ReadFile(path)
 		if err == nil && strings.HasSuffix(path, ".gz") {
-			if bytes.Contains(data, []byte(Word)) { // the row is in front
+			if bytes.Contains(data, []byte(Word)) { // in the header's row
 				files = append(files, path)
 			}
 			z, err := gzip.NewReader(bytes.NewReader(data))

@@ -21,7 +21,7 @@ type World struct {
 
 // Seen is the visible state of one session.
 type Seen struct {
-	info    string // without the size, which damage counts for
+	info    string // without the size, which includes damage
 	size    int64
 	Entries []string // IDs
 	Types   []string
