@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// Most is how many values Map takes ahead of a loop at most.
+// Most is the most values that Map takes ahead of a loop.
 const Most = groups * groupSize
 
 // A group is the work of one goroutine at a time. A loop begins with one value and
-// doubles that, so one that ends early has cost little. So there are no more of them
-// at work than keep the processors busy, either.
+// doubles the number, so a loop that ends early costs little. For the same reason no
+// more groups work at once than keep the processors busy.
 const (
 	groups     = 8
 	groupSize  = 32
@@ -28,12 +28,12 @@ type group[T, R any] struct {
 	work  sync.WaitGroup
 }
 
-// Map yields what do appends for each value of in: in their order, and up to the first
-// error. It takes at most as many values ahead of the loop, up to Most, and no further
-// one once their sizes, in bytes, come to 256 KiB. Several goroutines call do at the
-// same time, also while the loop's body runs, but the loop's own alone if most is 1,
-// and that one alone reads in. None of them is left when the loop has ended: each ends
-// with the value that it is at.
+// Map yields the values that do appends for each value of in, in order, up to the
+// first error. It takes at most most values ahead of the loop, and Most of them, and
+// no more once their sizes reach 256 KiB. Several goroutines call do at the same time,
+// even while the loop's body runs; if most is 1, only the loop's own does. Only that
+// one reads in. No other goroutine is left when the loop has ended: each ends with its
+// current value.
 func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([]R, T) []R) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var (

@@ -2,8 +2,8 @@
 //
 // A checksum is the last member of a line: `,"crc":"`, eight lower-case
 // hexadecimal digits and `"}`. The digits are the CRC-32C (Castagnoli) of all
-// bytes of the line before that comma. Package transcript calls it for new batches and in
-// Entry.WithChecksum; package session decides whether, by Options.NoChecksum.
+// bytes of the line before that comma. Package transcript adds checksums to new batches
+// and in Entry.WithChecksum; package session decides by Options.NoChecksum.
 package checksum
 
 import "hash/crc32"
@@ -22,8 +22,8 @@ func Append(line []byte) []byte {
 	return append(append(append(line, name...), digits[:]...), end...)
 }
 
-// Renew returns a line that a program has changed: if it ends with a checksum, with a new
-// one. It overwrites the end of the slice, so the caller must own it.
+// Renew returns a changed line, with a new checksum if it ends with one. It overwrites
+// the end of the slice, so the caller must own it.
 func Renew(line []byte) []byte {
 	if !Ends(line) {
 		return line

@@ -1,5 +1,5 @@
-// Package copytest makes stores with all that a store can have, and compares stores:
-// for tests of copies between drivers.
+// Package copytest makes stores with every kind of content, and compares stores, for
+// tests of copies between drivers.
 package copytest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A filler does to a store what programs do, in any order.
+// A filler makes the calls of programs on a store, in any order.
 type filler struct {
 	ctx context.Context //nolint:containedctx // lives as long as the call of Fill
 	st  *session.Store
@@ -27,7 +27,7 @@ type filler struct {
 	n   int
 }
 
-// Grow does n things to a store that only add to it: it makes, forks, switches and
+// Grow makes n changes to a store that only add to it: it makes, forks, switches and
 // archives sessions of some keys, and says, calls, compacts, commits, rewinds, pins and
 // drafts in them. The seed chooses what.
 func Grow(ctx context.Context, st *session.Store, seed uint64, n int) error {
@@ -56,7 +56,7 @@ func (f *filler) fill(n int, remove bool) error {
 		err := steps[step]()
 		for _, refused := range []error{compact.ErrNotSmaller, session.ErrArchived, session.ErrConflict, fs.ErrNotExist} {
 			if errors.Is(err, refused) {
-				err = nil // it was not the moment
+				err = nil // not possible just now
 			}
 		}
 		if err != nil {
@@ -100,7 +100,7 @@ func (f *filler) with(do func(*session.Session) error) error {
 	return err
 }
 
-// word is the next one, which occurs nowhere else.
+// word returns a new word, which occurs nowhere else.
 func (f *filler) word() string {
 	f.n++
 	return fmt.Sprintf("w%d-%x", f.n, f.r.Uint32())
@@ -127,7 +127,7 @@ func (f *filler) talk() error {
 	})
 }
 
-// call appends an answer with two calls, and what becomes of them.
+// call appends an answer with two calls, and their outcomes.
 func (f *filler) call() error {
 	return f.with(func(s *session.Session) error {
 		a, b := f.word(), f.word()
@@ -202,7 +202,7 @@ func (f *filler) current() error {
 	return err
 }
 
-// change changes what describes a session.
+// change changes the metadata of a session.
 func (f *filler) change() error {
 	return f.with(func(s *session.Session) error {
 		return s.SetMeta(f.ctx, transcript.Meta{Title: new(f.word()), Labels: []string{f.word()}, Keep: new(f.r.IntN(2) == 0)})

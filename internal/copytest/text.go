@@ -48,7 +48,7 @@ func add(w io.Writer, name string, v any) error {
 	return err
 }
 
-// describe writes all that can be seen in one session.
+// describe writes everything visible in one session.
 func describe(ctx context.Context, w io.Writer, s *session.Session) error {
 	for _, write := range []func(context.Context, *session.Session, io.Writer) error{exchange.Lines, exchange.Markdown, request, foreign, standing} {
 		if err := write(ctx, s, w); err != nil {

@@ -1,4 +1,4 @@
-// Package filename makes names of files of what applications name things.
+// Package filename makes file names from names that applications use.
 package filename
 
 import (
@@ -14,11 +14,11 @@ const (
 )
 
 // Encode returns a file name without an extension: lower-case letters, digits,
-// '_' and '-' stay, every other byte becomes %xx, and so does the first byte of
-// a device name of Windows, "con" for example. Names over 120 bytes become a
-// prefix, '-' and their SHA-256, which is longer than any name that is spelled
-// out. So two names never share a file, not even on a disk that does not tell
-// upper from lower case, and no name leaves its folder.
+// '_' and '-' stay; every other byte, and the first byte of a Windows device
+// name such as "con", becomes %xx. Names over 120 bytes become a prefix, '-'
+// and their SHA-256, which is longer than any unhashed name. So two names never
+// share a file, not even on a disk that ignores case, and no name leaves its
+// folder.
 func Encode(name string) string {
 	device := isDevice(name)
 	if len(name) <= maxName && !device && strings.IndexFunc(name, func(r rune) bool { return !stays(r) }) < 0 {

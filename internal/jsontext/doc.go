@@ -3,7 +3,7 @@
 // Transcripts must keep unknown members in their order and spelling. Package
 // encoding/json decodes into values and so loses unknown members, their order
 // and the spelling of numbers; this package hands out the members of an object
-// as the bytes they are, and writes objects member by member.
+// as raw bytes, and writes objects member by member.
 //
 // [Members], [Elements] and [Skip] expect valid JSON (see [Valid]). On anything
 // else they return less, never panic and never read out of bounds. A [Walk]

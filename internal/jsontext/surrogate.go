@@ -40,8 +40,8 @@ func MendSurrogates(doc []byte) (mended bool) {
 	}
 }
 
-// isSurrogate reports whether at offset i there is an escape of one of the
-// 1,024 surrogates from first on.
+// isSurrogate reports whether the escape at offset i is one of the 1,024
+// surrogates from first on.
 func isSurrogate(doc []byte, i int, first uint64) bool {
 	if i+6 > len(doc) || doc[i] != '\\' || doc[i+1] != 'u' {
 		return false

@@ -178,7 +178,7 @@ func wordHash(size int, first, last byte) uint8 {
 }
 
 // words are the known words, each in the first free place from its hash on. A
-// map of them would take longer to ask than the word to read.
+// lookup in a map would take longer than reading the word.
 var words = func() (words [256]string) {
 	for word := range strings.FieldsSeq(`
 		type id ts batch part mid idem idemHash content text role api model stop_reason usage request_id ext

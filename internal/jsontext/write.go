@@ -102,7 +102,7 @@ func AppendValue(dst, value []byte) []byte {
 	return dst
 }
 
-// separators is what the UTF-8 of U+2028 and U+2029 begins with.
+// separators is the beginning of U+2028 and U+2029 in UTF-8.
 var separators = []byte("\xe2\x80")
 
 // appendEscaped appends a valid JSON string with its separators escaped.
@@ -134,8 +134,7 @@ type Object struct {
 // AppendObject returns an Object whose text is appended to dst.
 func AppendObject(dst []byte) Object { return Object{buf: dst} }
 
-// Name starts a member; the caller appends its value with one of the other
-// methods or to the slice that Bytes returns.
+// name starts a member; the caller appends its value to o.buf.
 func (o *Object) name(name string) {
 	c := byte('{')
 	if o.open {

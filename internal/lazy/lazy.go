@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A Regexp is a regular expression that is compiled when it is first asked
-// for. It is safe for several goroutines.
+// A Regexp is a regular expression that is compiled when it is first used. It
+// is safe for several goroutines.
 type Regexp struct {
 	source string
 	once   sync.Once
@@ -20,8 +20,8 @@ type Regexp struct {
 // yet.
 func New(source string) *Regexp { return &Regexp{source: source} }
 
-// Or returns an expression that matches what r or that source matches. A nil r
-// matches nothing.
+// Or returns an expression that matches where r or source does. A nil r matches
+// nothing.
 func (r *Regexp) Or(source string) *Regexp {
 	if r == nil {
 		return New(source)

@@ -21,7 +21,7 @@ const (
 	// Opening is the user message put before a history that would start with an
 	// assistant message.
 	Opening = "[conversation continues]"
-	// SummaryHeading stands on the line before a summary.
+	// SummaryHeading is the line before a summary.
 	SummaryHeading = "[Previous conversation summary]"
 	// CarriedHeading is the first line of the items that a compaction carries.
 	CarriedHeading = "[Carried over from what was summarised, as it was recorded]"
@@ -46,7 +46,7 @@ func ContextText(b transcript.ContextBlock) transcript.TextBlock {
 }
 
 // ToolName returns the name of a tool in the characters that every provider takes:
-// others than A-Z a-z 0-9 _ - become _, and 64 characters stay.
+// all but A-Z a-z 0-9 _ - become _, and the first 64 stay.
 func ToolName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -57,7 +57,7 @@ func ToolName(name string) string {
 	return cmp.Or(name[:min(len(name), 64)], "tool")
 }
 
-// MediaNote returns the text that a model is shown in place of an image or a
+// MediaNote returns the text that a model sees in place of an image or a
 // document of an entry, with the reason, which may be empty.
 func MediaNote(b transcript.Block, entry, why string) string {
 	var src transcript.Source

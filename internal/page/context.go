@@ -16,7 +16,7 @@ type Context struct {
 	Compactions []Compared `json:"compactions"` // the oldest first
 }
 
-// A Part is all that is of one kind.
+// A Part is all content of one kind.
 type Part struct {
 	Kind   string `json:"kind"`   // system, summary, user, assistant, reasoning, calls, results, media
 	Tokens int    `json:"tokens"` // by estimate
@@ -34,7 +34,7 @@ type Compared struct {
 // kinds is the order of the parts.
 var kinds = []string{"system", "summary", "user", "assistant", "reasoning", "calls", "results", "media"}
 
-// Of finds out what fills the window of a session. It reads the whole transcript.
+// Of divides the window of a session into parts. It reads the whole transcript.
 func Of(ctx context.Context, s *session.Session) (c Context, err error) {
 	c.Compactions = []Compared{}
 	for e, err := range s.Entries(ctx, "") {

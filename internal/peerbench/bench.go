@@ -18,7 +18,7 @@ import (
 //
 // and where several goroutines are at work
 //
-//	x-convolog     median time for all of it / that of Convolog
+//	x-convolog     median time for all of it / Convolog's
 //	ops/s          of the peer
 func Bench(b *testing.B, open Opener) {
 	for _, level := range []Level{PowerCut, Kill} {

@@ -154,7 +154,7 @@ func (s *Server) Run(ctx context.Context) error {
 				return nil
 			}
 			select {
-			case <-s.ended: // processes of the one before are still there
+			case <-s.ended: // processes of its last run remain
 				running = false
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():

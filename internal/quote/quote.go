@@ -1,6 +1,6 @@
 // Package quote shows texts of people, tools and files to a model next to our own words.
 // A line of ours begins at the margin; a line of a quoted text is indented, so no text
-// can imitate one of ours, or a message of the user. That message is sent as it is.
+// can imitate one of ours, or a message of the user. User messages are sent as is.
 // Packages rebuild, compact, guard, memory and search call it. In prompts of compact and
 // memory, prompt.go also escapes imitations of their marks.
 package quote

@@ -6,13 +6,13 @@ import (
 	"unicode"
 )
 
-// runes is the length of a title that is made.
+// runes is the longest title that is made.
 const runes = 60
 
 // Of makes a title of a user's text: its first line after the blocks that programs put
 // there, white space folded, cut at 60 runes. Such blocks are a tag that is closed again
 // and a fence of code, with their content, a heading over such a tag, and a line in
-// brackets. A text of blocks alone gives none.
+// brackets. A text of blocks alone gives "".
 func Of(text string) string {
 	for rest, ok := text, true; ok; rest, ok = afterBlock(text) {
 		text = strings.TrimSpace(rest)

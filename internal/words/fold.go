@@ -177,7 +177,7 @@ func takesVariants(base rune) bool { return base >= 0x2000 } // signs and Han
 func isIgnored(r rune) bool { return r >= 0xad && unicode.Is(ignored, r) }
 
 // isInside reports whether a text begins with an ignored character or an accent, and
-// so not with a first character. Thus a long run of them is not read from each one.
+// so not with a first character. So a long run of them is not read again from each.
 func (t *folding) isInside(text string, first rune) bool {
 	r, _ := utf8.DecodeRuneInString(text)
 	if i := t.at(r); i > 0 && len(t.keys[i]) > 0 {

@@ -42,7 +42,7 @@ func hidesLetters(raw []byte) bool {
 	})
 }
 
-// anyEscape reports whether is holds for the four digits of an escape \u0061 in
+// anyEscape reports whether is accepts the four digits of any escape \u0061 in
 // lines of JSON.
 func anyEscape(raw []byte, is func(hex []byte) bool) bool {
 	for {

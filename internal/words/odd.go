@@ -103,8 +103,8 @@ func hasAt[T string | []byte](o *oddity, text T, at int) bool {
 	return level != nil && at+2 < len(text) && level[text[at+1]&63]>>(text[at+2]&63)&1 != 0
 }
 
-// addOdd adds the odd characters for a key: those that need another number of
-// bytes than the usual form, those that make several characters or none.
+// addOdd adds the odd characters for a key: they need another number of bytes
+// than the usual form, or make several characters or none.
 func (t *folding) addOdd(o *oddity, key []rune) {
 	all(ignored, o.add)
 	for i := range key {

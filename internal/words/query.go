@@ -13,7 +13,7 @@ import (
 type Query struct {
 	items []*needle
 	re    *Pattern
-	lit   *needle // that every match of re has; nil if none is known
+	lit   *needle // part of every match of re; nil if unknown
 	some  bool    // one of the items is enough
 	odd   oddity  // for any of the items, if some is set
 }
@@ -96,8 +96,8 @@ func Compile(expr string) (*Query, error) {
 	return q, nil
 }
 
-// literal returns the longest text that every match of an expression has, of
-// those that are easily seen.
+// literal returns the longest text that every match of an expression contains,
+// if it is easy to find.
 func literal(re *syntax.Regexp) (best string) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -152,7 +152,7 @@ func (q *Query) MayHave(line []byte, counts []int64) {
 // Match is a place in one of several texts.
 type Match struct{ Text, Start, End int }
 
-// Fit is what texts have of a query.
+// Fit counts the matches of a query in texts.
 type Fit struct {
 	Counts []int   // of each item
 	First  []Match // of each item whose count is not 0

@@ -2,8 +2,8 @@
 // identifiers, phrases, and characters of scripts that put no spaces between
 // words. It compares folded texts, see [Fold].
 //
-// A word stands between boundaries. There is one where a run of letters and
-// digits begins or ends, and inside of one where the case or digits begin a new
+// A word lies between boundaries. A boundary is where a run of letters and
+// digits begins or ends, and inside a run where the case or digits begin a new
 // part: getUserByID has get, user, by and id, a/b/c.go has b/c.go. Between two
 // characters of a script without spaces there is always one, so that a search
 // for 据库 finds 数据库.
