@@ -17,14 +17,13 @@ import (
 // is kept here. A sync that fails
 //
 //   - leaves the pages clean and readable, so that the next sync finds nothing
-//     to do and says that all is well;
-//   - leaves the extents unwritten for good: the same bytes written again reach
-//     the disk as little, although the sync after that says that all is well;
+//     to do and succeeds;
+//   - leaves the extents unwritten for good: the same bytes written again do
+//     not reach the disk either, although the next sync succeeds;
 //   - is reported once to every descriptor that was open, never to a new one.
 //
 // When the cache is emptied, or the power is cut, such bytes are NULs. Marks and
-// locks are those of the real file: a mark outlives the process, and a lock does
-// not.
+// locks are the real file's: a mark outlives the process, and a lock does not.
 type cacheDisk struct {
 	root *os.Root
 	mu   sync.Mutex
@@ -82,7 +81,7 @@ func (d *cacheDisk) seam() *seam {
 			d.opened = append(d.opened, disk.File)
 		}
 		i := slices.IndexFunc(d.files, func(c *cached) bool { return os.SameFile(c.id, id) })
-		if i < 0 || id.Size() == 0 { // a new file, maybe with the number of one that is gone
+		if i < 0 || id.Size() == 0 { // a new file, maybe with the number of a removed one
 			d.files = append(d.files, &cached{id: id})
 			i = len(d.files) - 1
 		}
@@ -145,8 +144,8 @@ func (d *cacheDisk) copies() int {
 	return len(d.files) - 1
 }
 
-// kill ends the process that has opened everything so far: its locks are gone,
-// and nothing it still does has an effect.
+// kill ends the process that has opened everything so far: its locks end, and
+// its later calls have no effect.
 func (d *cacheDisk) kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,8 +186,8 @@ func (d *cacheDisk) inCache(t *testing.T) string {
 	return string(b)
 }
 
-// lost returns the lines that a power cut could take now: those that are not on
-// the disk in the file that has the name, or in the one that may have it again.
+// lost returns the lines that a power cut could take now: lines that the disk
+// lacks in the file of the name, or in the file that may get the name back.
 func (d *cacheDisk) lost(lines ...string) (lost []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -44,7 +44,7 @@ func TestGoroutines(t *testing.T) {
 	for g := range goroutines {
 		wg.Go(func() {
 			l := shared
-			if g%4 == 0 { // some with a Log of their own
+			if g%4 == 0 { // some use their own Log
 				var err error
 				if l, err = filelog.Open(root, name, &filelog.Options{Sync: filelog.SyncInterval(1e6)}); err != nil {
 					t.Error(err)
@@ -121,7 +121,8 @@ func TestAppendWaits(t *testing.T) {
 		runtime.Gosched()
 		cancel()
 		for range 2 {
-			// A call that had not begun to wait reports the context alone.
+			// A call that has not begun to wait reports only the context's
+			// error.
 			if err := <-failed; !errors.Is(err, filelog.ErrBusy) {
 				wantErr(t, err, context.Canceled)
 			} else {

@@ -19,7 +19,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 )
 
-// A crasher uses one log below a spy, which a crash then cuts.
+// A crasher uses one log below a spy; crashes then cut that use short.
 type crasher struct {
 	naive
 	dir   string
@@ -43,7 +43,7 @@ type naive struct {
 	early  bool                        // it acknowledges lines before it writes them
 }
 
-// lines returns lines that no other call returns, of about size bytes each.
+// lines returns new lines, of about size bytes each.
 func (r *crasher) lines(n, size int) string {
 	var b strings.Builder
 	for range n {
@@ -112,9 +112,9 @@ func (r *crasher) tear(root *os.Root) {
 	r.err = errors.Join(r.err, err)
 }
 
-// crash uses a log, cuts that after every system call that changes the disk, and returns
-// how many states there were and what was wrong with those whose fault contains want. It
-// stops after limit findings.
+// crash uses a log, cuts the use after every system call that changes the disk, and
+// returns the number of states and the faults that contain want. It stops after limit
+// findings.
 func crash(t *testing.T, seed, stride int, v naive, limit int, want string) (states int, broken []string) {
 	t.Helper()
 	r := &crasher{naive: v, dir: storetest.Scratch(t)}
@@ -147,7 +147,7 @@ func crash(t *testing.T, seed, stride int, v naive, limit int, want string) (sta
 		disk.Apply(c)
 		try(c.Kind)
 		for ; known < len(r.acked) && r.acked[known].calls <= i+1; known++ {
-			disk.Apply(storetest.Call{}) // no kill tears the write of a call that has returned
+			disk.Apply(storetest.Call{}) // no kill tears the write of a finished call
 		}
 		try("the call")
 	}
@@ -222,7 +222,7 @@ func holds(content []byte, promised []acked) error {
 }
 
 // TestCrash cuts the use of a log after every system call and within every write. TestCure
-// does that to the cure of a failed sync.
+// does so for the cure of a failed sync.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	runs := storetest.Extent(*storetest.Faults, 1, 1, 120)

@@ -14,8 +14,8 @@ import (
 
 const createChildEnv = "FILELOG_TEST_CREATE_CHILD"
 
-// Create is killed before each of its operations, and in the middle of its
-// write, in a process of its own.
+// A process is killed before each operation of Create, and in the middle of its
+// write.
 func TestCreateKilled(t *testing.T) {
 	if dir := os.Getenv(createChildEnv); dir != "" {
 		n, err := strconv.Atoi(os.Getenv(createChildEnv + "_AT"))

@@ -15,7 +15,7 @@ import (
 )
 
 // A cureRun is one story of a failed sync on a disk that heals at once. It
-// collects the acknowledged lines, and those that a power cut would take.
+// collects the acknowledged lines, and the lines that a power cut would take.
 type cureRun struct {
 	t     *testing.T
 	d     *cacheDisk
@@ -24,8 +24,8 @@ type cureRun struct {
 	wrong []string
 }
 
-// A variant is this package with one of its rules left out. The zero value is
-// the package as it is.
+// A variant is this package without one of its rules. The zero value is the
+// unchanged package.
 type variant struct {
 	recover   func(d *cacheDisk, l *Log)    // before Recover, or instead of it
 	naive     bool                          // instead of it
@@ -115,7 +115,7 @@ func (r *cureRun) must(what string, err error) {
 	}
 }
 
-// The stories. Each plays one way on after a failed sync.
+// The stories. Each is one course of events after a failed sync.
 var stories = map[string]func(r *cureRun){
 	"the log recovers while its pages are cached": func(r *cureRun) {
 		l := r.d.create(r.t, SyncAlways)
@@ -213,9 +213,9 @@ var stories = map[string]func(r *cureRun){
 	},
 }
 
-// killed plays a cure that is killed before its operation n, in the process of
-// the log that failed, after which another process continues and the power is cut.
-// It reports whether there was such an operation.
+// killed plays a cure that is killed before its operation n, in the process of the
+// failed log; then another process continues and the power is cut. It reports
+// whether the cure had n operations.
 func (r *cureRun) killed(n int) bool {
 	l := r.d.create(r.t, SyncAlways)
 	r.must("append", r.append(l, "one\n"))
@@ -250,7 +250,7 @@ func (r *cureRun) killed(n int) bool {
 	return ops >= n
 }
 
-// tell runs all stories, and kills at every step, and returns the faults.
+// tell runs all stories, with kills at every step, and returns the faults.
 func tell(t *testing.T, v variant) (wrong []string, runs int) {
 	for name, story := range stories {
 		r := newCureRun(t, v)
@@ -274,7 +274,7 @@ func tell(t *testing.T, v variant) (wrong []string, runs int) {
 	}
 }
 
-// Whatever happens to a cure, nothing that was acknowledged is lost.
+// Whatever happens to a cure, no acknowledged line is lost.
 func TestCure(t *testing.T) {
 	t.Parallel()
 	wrong, runs := tell(t, variant{})
@@ -305,7 +305,7 @@ func (f unlocked) Lock(shared bool) (bool, error) {
 	return f.file.Lock(shared)
 }
 
-// rewrite writes what readers see over itself, and syncs that.
+// rewrite writes the visible content over itself, and syncs it.
 func rewrite(d *cacheDisk, l *Log) {
 	f := d.last
 	info, err := f.Stat()
@@ -317,8 +317,8 @@ func rewrite(d *cacheDisk, l *Log) {
 	_ = f.Sync()
 }
 
-// rewriteAndDrop also makes the cache forget and reads back, for as long as that
-// does not look good. The page of the end stays in the cache.
+// rewriteAndDrop also empties the cache and reads back, until the content looks
+// good. The page of the end stays in the cache.
 func rewriteAndDrop(d *cacheDisk, l *Log) {
 	for range 3 {
 		rewrite(d, l)

@@ -48,8 +48,8 @@ func TestMarkFails(t *testing.T) {
 	}
 }
 
-// A copy that does not fit changes nothing, says what it needs, and is made when
-// there is room.
+// A copy that does not fit changes nothing, reports the bytes it needs, and is
+// made once there is room.
 func TestCureMeetsAFullDisk(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncAlways)
@@ -77,8 +77,8 @@ func TestCureMeetsAFullDisk(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// A copy whose name may not survive a power cut is not where acknowledged lines
-// are safe: the Log that has made it has failed.
+// Acknowledged lines are not safe in a copy whose name may not survive a power
+// cut: the Log that made it has failed.
 func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncInterval(1e18)), d.open(t, SyncAlways)
@@ -98,8 +98,8 @@ func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// The copy is this Log's own file from the moment it has the name, also while its
-// folder is synced: no call of this Log says that the file was replaced.
+// The copy is this Log's own file from the moment it has the name, even while its
+// folder is synced: no call of this Log returns ErrReplaced.
 func TestReadingDuringACure(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncAlways)
@@ -152,8 +152,8 @@ func TestReadingDuringACure(t *testing.T) {
 	closeAll(t, l)
 }
 
-// A mark that another Log sets while Flush syncs is found by the same Flush: what its
-// own sync has covered may be what the failure was about.
+// Flush finds a mark that another Log sets during its sync: the failed sync may
+// concern the same bytes as its own.
 func TestFlushFindsAMarkOfItsOwnSync(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncInterval(1e18)), d.open(t, SyncAlways)
@@ -194,7 +194,7 @@ func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 	closeAll(t, l, other, third)
 }
 
-// A lender counts the append locks that are out when a file is closed.
+// A lender counts the append locks still held when a file is closed.
 type lender struct {
 	file
 	held bool
@@ -219,8 +219,8 @@ func (f *lender) Close() error {
 	return f.file.Close()
 }
 
-// The lock of a copy that was only compared is given back and not left to the
-// descriptor, which a child process may have inherited.
+// The lock of a compared copy is released, not left to the descriptor, which a
+// child process may have inherited.
 func TestComparingReturnsTheLock(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
@@ -322,7 +322,8 @@ func TestCopyLinesOfAFileThatCannotBeRead(t *testing.T) {
 	require.Empty(t, to.String())
 }
 
-// An overtaken file has its failed sync cured by another Log before its own continues.
+// An overtaken file's failed sync is cured by another Log before its own Log
+// continues.
 type overtaken struct {
 	file
 	cure func()
@@ -370,8 +371,8 @@ func TestTheCopyOfAnotherLacksLines(t *testing.T) {
 	closeAll(t, l)
 }
 
-// A file that has only the first line in common with the log is not a copy of it. Nothing
-// that the log still owes is written to it.
+// A file that shares only the first line with the log is not a copy of it. The log's
+// unsynced lines are not written to it.
 func TestAnotherFileWithTheSameFirstLine(t *testing.T) {
 	long := strings.Repeat("long ", 2000) + "\n"
 	for _, test := range []struct{ lines, others string }{
@@ -403,8 +404,8 @@ func TestAnotherFileWithTheSameFirstLine(t *testing.T) {
 	}
 }
 
-// A Log that keeps no lines has nothing to compare with a copy of another, so its
-// failed sync is one.
+// A Log that keeps no lines cannot compare them with another Log's copy, so its
+// failed sync counts.
 func TestFailedSyncOfALogThatKeepsNoLines(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncNever)

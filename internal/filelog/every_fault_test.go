@@ -43,11 +43,11 @@ func TestEveryOperationFails(t *testing.T) {
 	require.GreaterOrEqual(t, runs, 300, "the faults are not injected")
 }
 
-// Naive variants that the harness must find fault with, or it would not notice
-// if the package were one of them.
+// Naive variants. The harness must find their faults, or it would miss the same
+// faults in the package.
 type (
 	blind    struct{ file } // does not look for an unterminated tail
-	hopeful  struct{ file } // syncs again when a sync fails, and believes it
+	hopeful  struct{ file } // syncs again when a sync fails, and trusts that
 	careless struct{ file } // does not cut a short write back
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A write that fails after each possible number of bytes, with and without a
-// truncate and a fence that work.
+// A write that fails after each possible number of bytes, with a truncate and a
+// fence that work or fail.
 func TestShortWrite(t *testing.T) {
 	const one, lines, next = `{"n":1}` + "\n", `{"n":2}` + "\n" + `{"n":3}` + "\n", `{"n":4}` + "\n"
 	for short := range len(lines) + 1 {
@@ -145,7 +145,7 @@ func TestFailedSync(t *testing.T) {
 	w.reopen(t)
 }
 
-// A Hold that cannot settle the tail holds nothing.
+// A Hold that cannot end the tail keeps no lock.
 func TestHoldFails(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncAlways), d.open(t, SyncAlways)
@@ -162,8 +162,7 @@ func TestHoldFails(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// Lock takes the lock of a file that no Append could use before a cure, and
-// changes nothing of it.
+// Lock takes the lock of a file that needs a cure, and does not change it.
 func TestLockCuresNothing(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncAlways), d.open(t, SyncAlways)
@@ -251,8 +250,7 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 	}
 }
 
-// The way to name a new log where the file system cannot rename without
-// overwriting.
+// How a new log is named if the file system cannot rename without overwriting.
 func TestLink(t *testing.T) {
 	w := newWorkload(t, new(faultDisk))
 	for _, name := range []string{"one", "two"} {
@@ -266,7 +264,7 @@ func TestLink(t *testing.T) {
 	w.reopen(t)
 }
 
-// A Log that is only read cannot write, whatever the permissions of the file are.
+// A read-only Log cannot write, whatever the file's permissions.
 func TestReadOnlyCannotWrite(t *testing.T) {
 	w := newWorkload(t, new(faultDisk))
 	w.create()
@@ -279,7 +277,7 @@ func TestReadOnlyCannotWrite(t *testing.T) {
 	w.reopen(t)
 }
 
-// Nothing adds nothing to a range.
+// An empty range adds nothing to a range.
 func TestCover(t *testing.T) {
 	for _, e := range []extent{{3, 5}, {}, {4, 4}} {
 		require.Equal(t, extent{3, 5}, extent{3, 5}.cover(e))
@@ -290,8 +288,8 @@ func TestCover(t *testing.T) {
 	require.Equal(t, extent{1, 9}, extent{3, 9}.cover(extent{1, 4}))
 }
 
-// Lines that wait for a sync are in doubt if what has taken the file's name cannot
-// be opened: it may be a copy that lacks them.
+// Lines that wait for a sync are in doubt if the file that took the name cannot be
+// opened: it may be a copy that lacks them.
 func TestWhatTookTheNameCannotBeOpened(t *testing.T) {
 	w := newWorkload(t, new(faultDisk))
 	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Hour)})
@@ -307,7 +305,7 @@ func TestWhatTookTheNameCannotBeOpened(t *testing.T) {
 	require.Error(t, l.Close())
 }
 
-// A log that cannot be made ready vouches for nothing.
+// Flush fails if the log cannot be made ready.
 func TestFlushMeetsALockThatFails(t *testing.T) {
 	d := new(faultDisk)
 	w := newWorkload(t, d)

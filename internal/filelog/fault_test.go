@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// A faultDisk stands between a Log and the disk. It makes the operation number
-// failAt fail, and all after it if it is sticky, and keeps track of what a
+// A faultDisk is a file between a Log and the disk. It makes operation number
+// failAt fail, and if sticky all later ones, and keeps track of the bytes a
 // power cut would take.
 type faultDisk struct {
 	failAt int
@@ -57,8 +57,8 @@ func (d *faultDisk) seam() *seam {
 	}
 }
 
-// powerCut returns what the disk holds of content: NULs for what never reached
-// it, as a file system does that had stored the size.
+// powerCut returns content as the disk holds it: bytes that never reached it
+// are NULs, as in a file system that stored the size.
 func (d *faultDisk) powerCut(content []byte) []byte {
 	content = slices.Clone(content)
 	for _, e := range slices.Concat(d.dirty, d.lost) {

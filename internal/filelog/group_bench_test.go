@@ -10,9 +10,9 @@ import (
 	"github.com/convolog/convolog/internal/filelog"
 )
 
-// BenchmarkAppendTogether appends from many goroutines to one log, and from
-// one, in turns: a slice of the one, a slice of the other. The metric
-// x-one is how many times as many lines per second the many write.
+// BenchmarkAppendTogether appends to one log from many goroutines and from one,
+// in alternating slices. The metric x-one is the rate of the many in lines,
+// divided by the rate of the one.
 func BenchmarkAppendTogether(b *testing.B) {
 	const (
 		goroutines = 64

@@ -15,8 +15,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// slowSyncs makes the syncs of a model wait until they are let go on, with an
-// error or without one.
+// slowSyncs makes the syncs of a model wait for let, which gives them their
+// error.
 func slowSyncs(d *cacheDisk) (let chan error) {
 	let = make(chan error)
 	d.setOp(func(op string) error {
@@ -88,7 +88,7 @@ func TestSyncIsShared(t *testing.T) {
 	}
 }
 
-// A failed sync is the outcome for the callers that wait for the next one too.
+// Callers that wait for the next sync also get the error of a failed sync.
 func TestSyncFailsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -114,8 +114,8 @@ func TestSyncFailsForAll(t *testing.T) {
 	})
 }
 
-// Flush gives up with its context while it waits, an Append that has written
-// does not, and a call that gives up delays no other.
+// Flush gives up with its context while it waits; an Append that has written
+// does not. A call that gives up delays no other.
 func TestSyncWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -148,7 +148,7 @@ func TestSyncWaits(t *testing.T) {
 		pending(t, "before its sync", second)
 		let <- nil
 		require.NoError(t, <-second)
-		// Nobody is left of those who wait for the next sync.
+		// No call waits for the next sync any more.
 		first = started(l, "third\n")
 		ctx, cancel = context.WithCancel(t.Context())
 		l.mu.Lock()
@@ -174,7 +174,7 @@ func TestRecoverWaits(t *testing.T) {
 		d := newCacheDisk(t)
 		l := d.create(t, SyncAlways)
 		_ = wantInDoubt(t, d, l, "a\n")
-		l.leading <- struct{}{} // as a sync does that began before the failed one ended
+		l.leading <- struct{}{} // as by a sync that began before the failed one ended
 		ctx, cancel := context.WithCancel(t.Context())
 		recovered := make(chan error, 1)
 		go func() { recovered <- l.Recover(ctx) }()
@@ -190,7 +190,7 @@ func TestRecoverWaits(t *testing.T) {
 	})
 }
 
-// An interval does not let more pile up than is kept in memory.
+// Under an interval no more bytes pile up than memory may keep.
 func TestIntervalSyncsWhatPilesUp(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncInterval(1e18))
@@ -221,8 +221,8 @@ func TestUnsyncedIsBounded(t *testing.T) {
 	}
 }
 
-// The end of a sync is that of the calls it covers, one that came to it late
-// included. Those that came later wait for the next.
+// A sync ends the calls it covers, including one that came late. Calls that
+// came after its beginning wait for the next.
 func TestSyncWakesWhomItIsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -236,7 +236,7 @@ func TestSyncWakesWhomItIsFor(t *testing.T) {
 		let <- nil
 		require.NoError(t, errors.Join(<-first, <-flush))
 		pending(t, "during the second sync", later...)
-		let <- nil // those who waited for it all share it
+		let <- nil // all waiting calls share it
 		require.NoError(t, errors.Join(<-later[0], <-later[1]))
 		d.setOp(nil)
 		wantDisk(t, d, workFirst+"first\nsecond\nthird\n")
@@ -244,7 +244,7 @@ func TestSyncWakesWhomItIsFor(t *testing.T) {
 	})
 }
 
-// A Log whose goroutines never leave the lock alone lets another one in.
+// A Log whose goroutines constantly take the lock lets another Log in.
 func TestAppendLetsOthersIn(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncNever), d.open(t, SyncNever)

@@ -17,8 +17,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// The kernel's own short write: up to the limit on the size of a file it
-// writes, and fails only when it is asked for the rest.
+// The kernel's own short write: it writes up to the size limit of a file, and
+// fails only when asked to write the rest.
 func TestFileSizeLimit(t *testing.T) {
 	const lines = "{\"n\":1}\n{\"n\":2}\n"
 	if isChild() {
@@ -56,7 +56,7 @@ func TestFileSizeLimit(t *testing.T) {
 	reopen(t, root, "first\n"+lines+"torn\n"+lines)
 }
 
-// An open for which there is no descriptor says so.
+// Opening without a free descriptor reports that.
 func TestOpenWithoutDescriptors(t *testing.T) {
 	if isChild() {
 		dir, _ := childArgs()
@@ -119,7 +119,7 @@ func TestCheckFS(t *testing.T) {
 	require.ErrorContains(t, err, fmt.Sprintf("%#x", unix.PROC_SUPER_MAGIC))
 }
 
-// A copy belongs to the owner of the file, if the one who makes it may say so.
+// A copy belongs to the owner of the file, if its maker may give files away.
 func TestCopyKeepsTheOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs a user who may give files away")

@@ -34,7 +34,8 @@ func lockRoot(t *testing.T) *os.Root {
 	return root
 }
 
-// Two LockFiles exclude each other byte by byte, and each sees the other's.
+// Two LockFiles exclude each other byte by byte, and each sees the other's
+// locks.
 func TestLockFileBytes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs a lock on a byte")
@@ -64,7 +65,7 @@ func TestLockFileBytes(t *testing.T) {
 	require.Zero(t, info.Size())
 }
 
-// A context that is done gives ErrBusy and its own error, before and during the
+// A done context gives ErrBusy and the context's error, before and during the
 // wait.
 func TestLockFileContext(t *testing.T) {
 	root := lockRoot(t)
@@ -144,8 +145,8 @@ func TestLockFileCloseInterrupts(t *testing.T) {
 	})
 }
 
-// A lock taken after somebody removed the file is one that a new LockFile
-// meets.
+// After the file was removed, locks go to a new file, and a new LockFile meets
+// them.
 func TestLockFileReplaced(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs a lock on a byte, and the removal of an open file")
@@ -165,7 +166,7 @@ func TestLockFileReplaced(t *testing.T) {
 	require.Panics(t, func() { _ = a.Unlock(2) })
 }
 
-// While something else has the name there is no lock, and then there is again.
+// While the name is not a file's, locking fails; later it works again.
 func TestLockFileComesBack(t *testing.T) {
 	root := lockRoot(t)
 	a := openLocks(t, root)
@@ -179,7 +180,7 @@ func TestLockFileComesBack(t *testing.T) {
 	require.ErrorIs(t, openLocks(t, root).TryLock(0), filelog.ErrBusy)
 }
 
-// A file that cannot be made, or is none, is an error.
+// A file that cannot be made, or is not a regular file, is an error.
 func TestLockFileCannotBeOpened(t *testing.T) {
 	root := lockRoot(t)
 	_, err := filelog.OpenLockFile(root, "missing/locks")

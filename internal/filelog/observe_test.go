@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told is what a Log has told, and on whose behalf.
+// told holds the events of a Log, and the caller that each was for.
 type told struct {
 	syncs []Synced
 	waits []Wait
@@ -49,8 +49,8 @@ func watched(t *testing.T, d *cacheDisk, policy SyncPolicy) (*Log, *told) {
 	return l, o
 }
 
-// Syncs are reported with how long they took, how much they were for, and what
-// became of them, each once, by the call that led it.
+// Syncs are reported with their time, size and outcome, each once, by the call
+// that led it.
 func TestOnSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -93,8 +93,8 @@ func TestOnSync(t *testing.T) {
 	})
 }
 
-// Waits for the locks are reported when the lock has been given back, and so is
-// one that was given up; short ones are not.
+// Waits for a lock are reported after its release, abandoned waits included;
+// short waits are not.
 func TestOnWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -130,7 +130,7 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
-// A sync without a rest is reported with the least time there is.
+// A sync that takes no time is reported with 1 ns.
 func TestQuickSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -168,7 +168,7 @@ func TestHoldTellsAfterRelease(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// An unreadable file is read one byte at a time at most.
+// An unreadable file reads at most one byte at a time.
 type unreadable struct{ file }
 
 func (f unreadable) ReadAt(p []byte, off int64) (int, error) {

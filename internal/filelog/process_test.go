@@ -23,7 +23,7 @@ const childEnv = "FILELOG_TEST_CHILD"
 // isChild says whether this process was started by start to run the named part.
 func isChild() bool { return os.Getenv(childEnv) != "" }
 
-// childArgs are what the parent gave to start.
+// childArgs are the arguments of start.
 func childArgs() (dir string, args []string) {
 	args = strings.Split(os.Getenv(childEnv), "\n")
 	return args[0], args[1:]
@@ -52,7 +52,7 @@ func start(t *testing.T, dir string, args ...string) *child {
 	return &child{cmd, bufio.NewReader(out), in}
 }
 
-// must ends a child process that cannot go on.
+// must ends a child process after an error.
 func must[T any](v T, err error) T {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -46,8 +46,8 @@ func wantInDoubt(t *testing.T, d *cacheDisk, l *Log, lines string) *driver.NotDu
 	return e
 }
 
-// wantDisk fails unless want is what readers see and what a power cut leaves,
-// and there is nothing else.
+// wantDisk fails unless readers see want, a power cut leaves want, and no other
+// file exists.
 func wantDisk(t *testing.T, d *cacheDisk, want string) {
 	t.Helper()
 	require.True(t, want == d.inCache(t), "the file holds %.200q", d.inCache(t))
@@ -107,8 +107,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// Lines of others are neither lost nor overwritten, and those acknowledged under
-// an interval are made durable.
+// Other Logs' lines are not lost or overwritten, and lines acknowledged under an
+// interval become durable.
 func TestRecoverAmongOthers(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncInterval(1e18), SyncNever} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestRecoverInTheCopyOfAnother(t *testing.T) {
 }
 
 // A copy keeps the mode of the file, even of one larger than a chunk, and readers
-// of the old descriptor go on reading.
+// of the old descriptor continue.
 func TestRecoverCopiesAll(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
@@ -218,9 +218,9 @@ func TestRecoverCopiesAll(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// Whatever fails in Recover, once or for good, nothing that was acknowledged is
-// lost, nothing is acknowledged before it has succeeded, and it can be called
-// again.
+// Whichever operation of Recover fails, once or for good, no acknowledged line
+// is lost, none is acknowledged before Recover has succeeded, and Recover can
+// be called again.
 func TestRecoverFails(t *testing.T) {
 	t.Parallel()
 	const lines = workFirst + "one\nforeign\ntwo\n"
@@ -264,7 +264,7 @@ func TestRecoverFails(t *testing.T) {
 	require.Greater(t, runs, 12, "the faults are not injected")
 }
 
-// Bytes that somebody else put where this log's lines were are not overwritten.
+// Foreign bytes in the place of this log's lines are not overwritten.
 func TestRecoverLeavesOthersAlone(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncAlways)
@@ -291,7 +291,7 @@ func TestRecoverRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, reader.Recover(t.Context()), driver.ErrReadOnly)
 
-	// A file that is no copy is left alone, and so is one that is gone.
+	// A file that is not a copy is left alone, and a missing one stays missing.
 	require.NoError(t, d.root.Rename(workName, "b"))
 	require.ErrorIs(t, l.Recover(t.Context()), ErrReplaced)
 	require.NoError(t, d.root.WriteFile(workName, []byte("new\n"), 0o600))
@@ -302,7 +302,7 @@ func TestRecoverRefuses(t *testing.T) {
 	require.ErrorIs(t, l.Recover(t.Context()), ErrClosed)
 }
 
-// The same on a real disk, where only the one sync is made to fail.
+// Recover on a real disk, where only one sync is made to fail.
 func TestRecoverRealFile(t *testing.T) {
 	d := &faultDisk{failAt: 1, only: "none"}
 	w := newWorkload(t, d)

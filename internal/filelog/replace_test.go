@@ -65,9 +65,9 @@ func TestReplace(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// While the new lines are written nobody else holds the lock of the old ones, and
-// all that the log owes is synced; under SyncNever it owes nothing. If that sync
-// fails, nothing is written, and the error says so.
+// While the new lines are written no other Log holds the lock of the old file,
+// and all its lines are synced, except under SyncNever. If that sync fails,
+// nothing is written, and the error says so.
 func TestReplaceSyncsFirst(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []SyncPolicy{SyncNever, SyncInterval(1e18)} {
@@ -143,7 +143,7 @@ func TestReplaceFails(t *testing.T) {
 			require.Equal(t, before, string(data), "operation %d: %v", n, err)
 		}
 		if l != nil {
-			_ = l.Close() // its faults have been seen
+			_ = l.Close() // its faults were checked
 		}
 		sound, err := Open(root, "log", nil)
 		require.NoError(t, err)

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names are also looked up where statx is not there, or not allowed, as in old
-// containers.
+// Lookups also work where statx is missing or forbidden, as in old containers.
 func TestLookupWithoutStatx(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
 		var err error
@@ -30,8 +29,8 @@ func TestLookupWithoutStatx(t *testing.T) {
 	lookUp(t)
 }
 
-// lookUp looks up a name with bytes that are no text, of a file, of another one, of
-// none, and of a link.
+// lookUp looks up a name that is not UTF-8: of the file, of another, of none, and
+// of a link.
 func lookUp(t *testing.T) {
 	t.Helper()
 	const name = " \xff\n*\\%00"

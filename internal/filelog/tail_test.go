@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/internal/filelog"
 )
 
-// breakTail adds bytes to the file as a writer that dies half way does.
+// breakTail adds bytes to the file, as a writer that dies in a write.
 func breakTail(t testing.TB, root *os.Root, tail string) {
 	t.Helper()
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)

@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/internal/filelog"
 )
 
-// Leftovers of dead writers go, at the next copy too; files of writers at work,
-// of other logs and of nobody stay.
+// Leftovers of dead writers are removed, even by the next copy; files of
+// writers at work, of other logs and of no log stay.
 func TestRemoveTemps(t *testing.T) {
 	root := lockRoot(t)
 	const dead, alive = "a.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-0000000000000000"
@@ -69,8 +69,8 @@ func TestRemoveTemps(t *testing.T) {
 	require.Equal(t, "-rw-r-----", info.Mode().String())
 }
 
-// A draft is nothing to readers until it is installed, and nobody but who wants its
-// words gone removes it.
+// Readers ignore a draft until it is installed, and only RemoveDrafts, which
+// removes its words, removes it.
 func TestDraft(t *testing.T) {
 	root := lockRoot(t)
 	files := func() (names []string) {

@@ -46,7 +46,7 @@ func (w *workload) content() []byte {
 	return b
 }
 
-// judge compares the file with what it was before a call that returned err.
+// judge compares the file with its content before a call that returned err.
 func (w *workload) judge(call string, lines string, before []byte, err error) {
 	after := w.content()
 	settled := before
@@ -110,7 +110,7 @@ func (w *workload) create() {
 		}
 	}
 	if w.log == nil {
-		// The next steps need a log, made without help from the one tested.
+		// The next steps need a log, made without the tested code.
 		if err := w.root.WriteFile(workName, []byte(workFirst), 0o600); err != nil {
 			w.errorf("%v", err)
 		}
@@ -120,8 +120,8 @@ func (w *workload) create() {
 	}
 }
 
-// append appends lines, again if that fails for good reason, and once more if
-// the fault has cleared.
+// append appends lines, again if it fails for a good reason, and once more if
+// the fault is over.
 func (w *workload) append(lines string) {
 	for try := range 2 {
 		before := w.content()
@@ -143,7 +143,7 @@ func (w *workload) settle() {
 	w.judge("Settle", "", before, err)
 }
 
-// tear adds what another process leaves that dies in the middle of a write.
+// tear adds the bytes that another process leaves when it dies in a write.
 func (w *workload) tear() {
 	torn := workTorn
 	if b := w.content(); len(b) > 0 && b[len(b)-1] != '\n' {
@@ -175,7 +175,8 @@ func (w *workload) run() {
 	}
 	w.check(w.content())
 
-	// The state after a power cut holds all that was acknowledged, and goes on.
+	// The state after a power cut holds all acknowledged lines, and appends
+	// continue.
 	disk := w.d.powerCut(w.content())
 	if err := w.root.WriteFile(workName, disk, 0o600); err != nil {
 		w.errorf("%v", err)
@@ -203,7 +204,7 @@ func (w *workload) run() {
 	}
 }
 
-// check looks for glued lines and for lines that nobody wrote.
+// check looks for glued lines and for lines that were never written.
 func (w *workload) check(content []byte) {
 	known := slices.Concat(w.acked, w.maybe)
 	for line := range strings.Lines(string(content)) {
