@@ -107,7 +107,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// While the key of a transcript is unknown, no key is taken for new.
+// While the key of a transcript is unknown, no key counts as new.
 func TestUnreadableHeader(t *testing.T) {
 	for name, place := range map[string]func(path string) error{
 		"empty":   func(path string) error { return os.WriteFile(path, nil, 0o600) },
@@ -137,7 +137,7 @@ func TestUnreadableHeader(t *testing.T) {
 				}
 				t.Log(err)
 				create(t, d, "explicit", "another key")
-				readable := name == "no header" // but nobody knows its key
+				readable := name == "no header" // but its key is unknown
 				if rows, err := d.List(ctx, "main", driver.Position{}, 0); err != nil || len(rows) != 2 && !readable {
 					t.Errorf("List = %v, %v", rows, err)
 				}
@@ -166,8 +166,8 @@ func TestUnreadableHeader(t *testing.T) {
 	}
 }
 
-// A header that does not match its checksum is the header: after the index is lost
-// the session has its key and its row, and can be archived.
+// A header that does not match its checksum still counts: after the loss of the
+// index the session keeps its key and row, and can be archived.
 func TestHeaderWithAWrongChecksum(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, nil)
@@ -306,7 +306,8 @@ func TestPutWithoutAHeader(t *testing.T) {
 	require.Contains(t, indexText(t, dir), `{"unknown":"bad"}`)
 }
 
-// So it is if not even the ID of a transcript is known: its name is hashed.
+// The same if even the ID of a transcript is unknown, because its name is
+// hashed.
 func TestUnreadableHeaderOfAHashedName(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

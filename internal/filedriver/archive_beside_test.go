@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// While a transcript exists its archive does not count; the next archive takes its
-// place, and so does nothing that is older.
+// While a transcript exists its archive does not count; the next archive replaces
+// it, and no older one does.
 func TestTranscriptBeatsArchive(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -54,9 +54,8 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// An archive beside a transcript that lacks lines of it is not removed, neither by the
-// next writer nor by a call about the session: it may be all that there is of them. A
-// deletion removes both.
+// An archive with lines that its transcript lacks is not removed, by the next writer
+// or a call about the session: it may be their only copy. A deletion removes both.
 func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -96,8 +95,8 @@ func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 	}
 }
 
-// An erase removes the archive beside the transcript, also one with lines that the
-// transcript lacks: its words are to go.
+// An erase removes the archive next to a transcript, even one with lines that the
+// transcript lacks: its words must go.
 func TestEraseRemovesTheArchiveBeside(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -116,7 +115,8 @@ func TestEraseRemovesTheArchiveBeside(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A transcript that is gone though its removal failed is archived, not lost.
+// A transcript whose removal took effect despite its error is archived, not
+// lost.
 func TestArchiveWhoseTranscriptIsGone(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

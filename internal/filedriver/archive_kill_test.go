@@ -56,7 +56,7 @@ type deed struct {
 }
 
 // mover appends to sessions, archives, restores and deletes them, at random. At
-// the n-th step it says where it is and waits to be killed.
+// the n-th step it reports its place and waits to be killed.
 func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 	var n, round int
 	var seed uint64
@@ -71,7 +71,7 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	d.SetStep(func(name string) {
 		if n--; n == 0 {
-			_ = out.Encode(deed{Here: name})  // if it fails, nobody waits for it
+			_ = out.Encode(deed{Here: name})  // no reader is left if it fails
 			_, _ = io.Copy(io.Discard, stdin) // ends with the parent
 		}
 	})
@@ -112,8 +112,8 @@ func mover(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 }
 
-// killed runs a mover until it is killed, and returns where that was and what it
-// had said before.
+// killed runs a mover until it is killed, and returns the place and the earlier
+// reports.
 func killed(t *testing.T, dir string, n, round int, seed uint64) (at string, said []deed) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -141,9 +141,9 @@ func killed(t *testing.T, dir string, n, round int, seed uint64) (at string, sai
 	return at, said
 }
 
-// Killed between any two steps of an archive, a restore and a delete, every session
-// is there once, with all that was acknowledged, or, when it was being deleted, not
-// at all; and whatever was begun can be done again.
+// After a kill between any two steps of an archive, a restore and a delete, every
+// session exists once, with all acknowledged lines, or, if it was being deleted,
+// not at all. Interrupted calls can be made again.
 func TestArchiveKill(t *testing.T) {
 	t.Parallel()
 	kills := map[string]int{"gate": 1000, "long": 10_000}[*faults]
@@ -187,8 +187,8 @@ func TestArchiveKill(t *testing.T) {
 	t.Logf("%d kills: %v", kills, where)
 }
 
-// survive opens a store after a kill and checks that every session has what was
-// acknowledged.
+// survive opens a store after a kill and checks that every session holds its
+// acknowledged lines.
 func survive(t *testing.T, dir string, acked map[string][]string, deleting string) {
 	t.Helper()
 	ro := open(t, dir, &filedriver.Options{ReadOnly: true})
@@ -229,7 +229,7 @@ func survive(t *testing.T, dir string, acked map[string][]string, deleting strin
 	require.NoError(t, d.Close())
 }
 
-// again does once more what may have been begun, and back.
+// again repeats the calls that may have been interrupted, and undoes them.
 func again(t *testing.T, d *filedriver.Driver, row driver.Row, want []string) {
 	t.Helper()
 	ctx, ref := t.Context(), row.Ref()
@@ -256,6 +256,7 @@ func found(t *testing.T, d *filedriver.Driver, id string) []string {
 	return scanned(t, d, ref)
 }
 
+// The next writer writes the row of a session that a killed process had archived.
 func TestDeadWriterOfAnArchive(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -277,6 +278,7 @@ func TestDeadWriterOfAnArchive(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// For an unreadable archive the next writer makes no row, and reports the reason.
 func TestDeadWriterOfADamagedArchive(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

@@ -17,6 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// Only the turn is locked while a transcript is packed. Entries appended then are in the
+// archive, and any other change leaves one session.
 func TestArchiveWhileItChanges(t *testing.T) {
 	for name, during := range map[string]func(t *testing.T, other *filedriver.Driver, ref driver.Ref){
 		"nothing": func(*testing.T, *filedriver.Driver, driver.Ref) {},
@@ -74,6 +76,7 @@ func TestArchiveWhileItChanges(t *testing.T) {
 	}
 }
 
+// If appends do not end, an archive gives up and leaves no file.
 func TestArchiveUnderAppends(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, nil), open(t, dir, nil)
@@ -94,7 +97,6 @@ func TestArchiveUnderAppends(t *testing.T) {
 }
 
 // addLong adds a line of 1.5 MB.
-
 func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) driver.Cursor {
 	t.Helper()
 	text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 60<<10))
@@ -104,6 +106,8 @@ func addLong(t *testing.T, d *filedriver.Driver, ref driver.Ref) driver.Cursor {
 	return res.End
 }
 
+// When a deletion or an erase returns, no word is in an archive that another process is
+// making, even if that one is killed in the next moment, continues or gives up.
 func TestWordsGoDuringAnArchive(t *testing.T) {
 	t.Parallel()
 	erase := func(other *filedriver.Driver, ref driver.Ref) error {
@@ -167,6 +171,7 @@ func TestWordsGoDuringAnArchive(t *testing.T) {
 	}
 }
 
+// An append to a session that another process has archived is refused.
 func TestAppendToAnArchived(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -180,6 +185,7 @@ func TestAppendToAnArchived(t *testing.T) {
 	require.NoError(t, errors.Join(other.Close(), d.Close()))
 }
 
+// A session is listed and found while another process archives or restores it.
 func TestListedWhileItMoves(t *testing.T) {
 	for _, step := range []string{"compare: archives", "get: found"} {
 		dir := t.TempDir()

@@ -53,7 +53,7 @@ func scanned(t *testing.T, d *filedriver.Driver, ref driver.Ref) (ids []string) 
 	return ids
 }
 
-// An archive is the transcript as gzip, whatever bytes that has, and comes back
+// An archive is the transcript as gzip, whatever its bytes, and is restored
 // byte for byte: damage, long lines and a torn end included.
 func TestArchiveBytes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -67,7 +67,7 @@ func TestArchiveBytes(t *testing.T) {
 			junk[i] = byte(rnd.Uint32() >> (i >> 10 % 8))
 		}
 		appendRaw(t, d.Path(ref), junk)
-		d2 := open(t, dir, nil) // a process that sees what is there
+		d2 := open(t, dir, nil) // another process
 		_, err := settle(t.Context(), d2, ref)
 		require.NoError(t, err)
 		want, err := os.ReadFile(d.Path(ref))
@@ -116,8 +116,8 @@ func TestArchiveRefuses(t *testing.T) {
 	require.NoError(t, ro.Close())
 }
 
-// The index is made again from archives: from their headers, and, where a row had
-// no room there, from their content.
+// The index is made again from archives: from their headers, or from their
+// content if a row did not fit there.
 func TestIndexFromArchives(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -177,8 +177,7 @@ func TestIndexFromArchives(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// An archive that was damaged is an error of each call that reads it, and hides no
-// other session.
+// Each call that reads a damaged archive fails, and no other session is hidden.
 func TestDamagedArchive(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -223,8 +222,8 @@ func TestDamagedArchive(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// No word of a deleted session that was archived stays in the folder, unpacked
-// either, whatever a kill had left of it.
+// No word of a deleted archived session stays in the folder, packed or
+// unpacked, whatever a kill had left of it.
 func TestDeleteArchivedLeavesNoWord(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -245,7 +244,7 @@ func TestDeleteArchivedLeavesNoWord(t *testing.T) {
 }
 
 // Archives are found without the folder of transcripts, which is empty where all
-// sessions are archived: programs that copy files alone leave it out.
+// sessions are archived: programs that copy only files leave it out.
 func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 	for _, agent := range []string{"main", strings.Repeat("Long name/", 30)} { // the name of the latter's folder is hashed
 		dir := t.TempDir()
@@ -283,14 +282,8 @@ func TestArchivesWithoutAFolderOfTranscripts(t *testing.T) {
 	}
 }
 
-// A transcript is packed while nothing is locked but the turn. Entries that are appended
-// during that are in the archive, and whatever else happens leaves one session.
-// Under appends that do not end, an archive gives up and leaves nothing.
-// When a deletion or an erase returns, no word is in an archive that another process
-// is making, though that one may be killed in the next moment; and none comes back if
-// it goes on or gives up.
-// Whatever is appended is read from the archive at the same cursors, forwards and
-// backwards, and sifted.
+// Appended lines are read from the archive at the same cursors, forwards and backwards,
+// and sifted.
 func TestArchiveReadsAsTranscript(t *testing.T) {
 	dir := t.TempDir()
 	rnd := rand.New(rand.NewPCG(3, 4))
@@ -339,9 +332,3 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrReplaced, "as from a transcript that was cut")
 	require.NoError(t, d.Close())
 }
-
-// The next writer writes the row of a session that a killed one had archived.
-// An append to a session that another process has archived is refused.
-// Of an archive that cannot be read the next writer makes no row, and says why.
-// A session that another process archives or restores while this one lists it or looks
-// it up is there.

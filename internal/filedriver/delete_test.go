@@ -21,7 +21,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// words are in every place that holds words of a session.
+// words are in all places that hold words of a session.
 var words = []string{"xylophone", "owner-zebra", "label-quartz", "key-walrus", "title-jigsaw"}
 
 // wordy makes a session whose transcript and row have words.
@@ -58,8 +58,8 @@ func wordsIn(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// No word of a deleted session stays in the folder, and the others are as they
-// were.
+// No word of a deleted session stays in the folder, and other sessions are
+// unchanged.
 func TestDeleteLeavesNoWord(t *testing.T) {
 	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
 		dir := t.TempDir()
@@ -85,8 +85,8 @@ func TestDeleteLeavesNoWord(t *testing.T) {
 	}
 }
 
-// A process that was busy with a session which another one has deleted does not speak
-// of it again.
+// A process that was busy with a session deleted by another process writes no line
+// about it again.
 func TestDeletedByAnother(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, nil), open(t, dir, nil)
@@ -102,8 +102,8 @@ func TestDeletedByAnother(t *testing.T) {
 	require.NotContains(t, indexText(t, dir), "gone")
 }
 
-// Several sessions of several agents are deleted in one call; those that are
-// not there are named.
+// One call deletes several sessions of several agents; its error names the
+// missing ones.
 func TestDeleteSeveral(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -128,7 +128,7 @@ func TestDeleteSeveral(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A session that is named twice is deleted once, and each naming has the same outcome.
+// A session named twice is deleted once, with the same outcome for both.
 func TestDeleteNamedTwice(t *testing.T) {
 	d := open(t, t.TempDir(), nil)
 	a, b, c := create(t, d, "a", "k").Ref(), create(t, d, "b", "k").Ref(), create(t, d, "c", "k").Ref()
@@ -227,8 +227,8 @@ func wordless(records iter.Seq2[transcript.Record, error], write func([]byte) er
 	return nil
 }
 
-// No word of lines that were replaced stays in the folder, in the index either: at
-// once, and after a kill after the replacing.
+// No word of replaced lines stays in the folder or the index, even after a kill
+// right after the replacement.
 func TestRewriteLeavesNoWord(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -254,8 +254,8 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// An index that cannot be rewritten, on a full disk after a reboot for example, keeps no
-// transcript from being deleted, which may be what makes room.
+// A transcript can be deleted even if the index cannot be rewritten, for example on a
+// full disk after a reboot: that may make room.
 func TestDeleteBesideAnIndexOfAnotherBoot(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -277,9 +277,9 @@ func TestDeleteBesideAnIndexOfAnotherBoot(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// An index that is due to be rewritten when an erase begins keeps the line of it, and
+// An index that is due to be rewritten when an erase begins keeps the erase line and
 // the boot. A process that lists the session before its lines are replaced adds no row
-// of the old ones later.
+// of the old lines later.
 func TestEraseInALargeIndex(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, nil), open(t, dir, nil)
@@ -308,8 +308,7 @@ func TestEraseInALargeIndex(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// An erase keeps no reader waiting, and what is read of the session meanwhile does not
-// stay.
+// Readers do not wait for an erase, and a row that they read during it does not stay.
 func TestListDuringAnErase(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -335,9 +334,9 @@ func TestListDuringAnErase(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A process that has made the row of a session anew while its lines were being
-// replaced makes it once more when it finishes that for a killed one, also if the new
-// transcript is as long as the old one.
+// A process that made the row of a session during an erase makes it once more when it
+// finishes that erase for a killed process, even if the new transcript is as long as
+// the old one.
 func TestEraseOfEqualSize(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -356,7 +355,7 @@ func TestEraseOfEqualSize(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// The lines of a session whose transcript is no file cannot be replaced.
+// The lines of a session whose transcript is not a file cannot be replaced.
 func TestRewriteOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -371,8 +370,8 @@ func TestRewriteOfAFolder(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A row that is written behind the deletion of its session, by a process that did
-// not know of it, goes too.
+// A row written after the deletion of its session, by a process that missed the
+// deletion, is removed as well.
 func TestRowBehindADeletion(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -389,8 +388,8 @@ func TestRowBehindADeletion(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// An index whose lock is held is read all the same, and a deletion that waits for
-// the lock is said in the log.
+// An index whose lock is held is still read, and a deletion that waits for the
+// lock is logged.
 func TestDeletionIsLeftToTheHolder(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -410,8 +409,8 @@ func TestDeletionIsLeftToTheHolder(t *testing.T) {
 	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
 }
 
-// An erase that cannot be finished, on a full disk for example, keeps no session from being
-// deleted. It is finished once there is room.
+// Sessions can be deleted while an erase cannot be finished, for example on a full disk. It
+// is finished once there is room.
 func TestDeleteBesideAnUnfinishedErase(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

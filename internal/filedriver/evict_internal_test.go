@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// logsOf returns logs over n transcripts, and what opens one of them.
+// logsOf returns logs over n transcripts, and a function that opens one.
 func logsOf(t *testing.T, n, limit int, policy filelog.SyncPolicy, observe ...func(context.Context, filelog.Event)) (*logs, func(i int) *openLog) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -66,8 +66,8 @@ func TestEvictAtTheSameTime(t *testing.T) {
 	require.NoError(t, ls.close())
 }
 
-// A log that was used while its eviction flushed it stays open, also if a second
-// eviction has chosen it since: it owes a sync again.
+// A log that was used while its eviction flushed it stays open, even if a second
+// eviction has chosen it since: it needs a sync again.
 func TestEvictSeesAUseDuringItsFlush(t *testing.T) {
 	var (
 		ls   *logs
@@ -116,7 +116,7 @@ func TestCloseDuringEviction(t *testing.T) {
 	ls.d.log = slog.New(slog.NewTextHandler(&warnings, nil))
 	closed := make(chan error, 1)
 	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
-		if !ls.closed { // it is chosen, and nobody holds the lock
+		if !ls.closed { // it is chosen, and the lock is free
 			closed <- ls.close()
 		}
 		return l.Failed()

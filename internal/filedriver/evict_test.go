@@ -14,7 +14,7 @@ import (
 )
 
 // A log whose file bears the mark of a failed sync is closed by a call that holds the
-// index, without asking the index for other writers.
+// index, without looking for other writers in the index.
 func TestCloseAMarkedFileUnderTheIndex(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, d *filedriver.Driver) error{
 		"create": func(ctx context.Context, d *filedriver.Driver) error {

@@ -15,8 +15,8 @@ import (
 )
 
 // Once another process has archived, replaced or deleted a session, a call that
-// vouches for its lines says first that a sync of them had failed: they may not be
-// where the other process looked for them. The next call is about what is there now.
+// vouches for its lines first reports that their sync had failed: the other process
+// may not have seen them. The next call is about the present state.
 func TestFailedLogOfAnArchivedSession(t *testing.T) {
 	t.Parallel()
 	header := func(gen int64, rev int) (driver.Row, driver.Line) {
@@ -70,8 +70,8 @@ func TestFailedLogOfAnArchivedSession(t *testing.T) {
 	}
 }
 
-// An append to a session that was archived by another process asks its log, which
-// says whether a sync of its lines had failed.
+// An append to a session that was archived by another process asks its log
+// whether a sync of its lines had failed.
 func TestAppendAsksTheLogOfAnArchivedSession(t *testing.T) {
 	t.Parallel()
 	dir, ref := t.TempDir(), driver.Ref{Agent: "main", ID: "a"}

@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A row that a kill left behind its transcript is made anew.
+// A row that a kill left older than its transcript is made anew.
 func TestStaleRow(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, nil)
@@ -24,7 +24,7 @@ func TestStaleRow(t *testing.T) {
 	create(t, d, "b", "k")
 	require.NoError(t, d.Close())
 
-	// The line of SetCurrent, and no row: as if the kill had come in between.
+	// The line of SetCurrent without a row, as after a kill between the two.
 	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 7}}
 	addLine(t, dir, `{"open":12345678}`)
 	f, err := os.OpenFile(d.Path(a.Ref()), os.O_APPEND|os.O_WRONLY, 0)
@@ -72,8 +72,8 @@ func TestGenIsGivenOnce(t *testing.T) {
 	}
 }
 
-// A row that covers the line of a SetCurrent of which the row is missing has its gen,
-// so the index says what the transcripts say.
+// A row that covers the line of a SetCurrent without a row has its gen, so the index
+// agrees with the transcripts.
 func TestRowCoversACurrentLine(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, nil)
@@ -112,8 +112,8 @@ func hang(t *testing.T, wait time.Duration) context.Context {
 	return ctx
 }
 
-// A process that is stopped while it holds the index keeps no reader waiting,
-// and writers until their context is done.
+// A process stopped while it holds the index delays no reader, and writers only
+// until their context is done.
 func TestReadersTakeNoLock(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -171,8 +171,8 @@ func TestReadersTakeNoLock(t *testing.T) {
 	require.NoError(t, stopped.Close())
 }
 
-// A process that is stopped while it appends to a session keeps those waiting who want
-// to delete it, and nobody who reads the rows.
+// A process stopped while it appends to a session delays deletions of it, but no
+// reader of rows.
 func TestListBesideAStuckDelete(t *testing.T) {
 	for _, how := range []string{"Delete", "Delete at a place"} {
 		t.Run(how, func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 const withoutRoom = "FILEDRIVER_WITHOUT_ROOM"
 
 // isLimited reports whether a test may set limits, which are those of the whole process.
-// If not, it has run the test in a process of its own.
+// If not, it has run the test in a separate process.
 func isLimited(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(withoutRoom) != "" {
@@ -40,8 +40,8 @@ func isLimited(t *testing.T) bool {
 	return false
 }
 
-// A row for which the disk has no room leaves the index as it was, wherever in
-// the row the room ends. The part of a line that a killed writer has left is cut off.
+// A row that does not fit on the disk leaves the index unchanged, wherever in the row
+// the space ends. The part of a line that a killed writer has left is cut off.
 func TestIndexWithoutRoom(t *testing.T) {
 	if !isLimited(t) {
 		return
@@ -76,8 +76,8 @@ func TestIndexWithoutRoom(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A disk that has no room for a copy does not keep a transcript that bears the mark
-// of a failed sync: nothing is copied that is to be removed.
+// A disk too full for a copy does not keep a transcript with the mark of a failed
+// sync: a transcript to remove is not copied.
 func TestDeleteWithoutRoom(t *testing.T) {
 	if !isLimited(t) {
 		return
@@ -110,8 +110,8 @@ func TestDeleteWithoutRoom(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// An index without room for a line keeps no session from being deleted, even if rows and
-// the end of a dead writer are missing in it. If it cannot be rewritten, the deletion is
+// Sessions can be deleted although the index cannot get a line, even if rows and the end
+// of a dead writer are missing in it. If it cannot be rewritten, the deletion is
 // repeated later, by any process.
 func TestDeleteWithoutRoomInTheIndex(t *testing.T) {
 	if !isLimited(t) {
@@ -153,8 +153,8 @@ func TestDeleteWithoutRoomInTheIndex(t *testing.T) {
 	require.NoError(t, errors.Join(other.Close(), d.Close()))
 }
 
-// A transcript that cannot be opened for want of descriptors is not taken for one whose
-// lock nobody holds: the deletion is finished later.
+// A transcript that cannot be opened for want of descriptors does not count as
+// unlocked: the deletion is finished later.
 func TestDeleteWithoutDescriptors(t *testing.T) {
 	if !isLimited(t) {
 		return
@@ -196,8 +196,8 @@ func TestDeleteWithoutDescriptors(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A session is current once its line is in the transcript, also if the index has no
-// room for the row: this process knows it as others do, and gives no gen twice.
+// A session is current once its line is in the transcript, even if the row does not
+// fit into the index: this process knows it as others do, and gives no gen twice.
 func TestCurrentWithoutRoom(t *testing.T) {
 	if !isLimited(t) {
 		return
@@ -261,8 +261,9 @@ func leaveDescriptors(t *testing.T, n int) (restore func()) {
 	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
 }
 
-// A process that has no file descriptors left says so. It takes no agent and no
-// archive for gone, which a caller would leave out of a list or an erase.
+// A process without free file descriptors reports that. It does not take agents
+// or archives for missing, which a caller would leave out of a list or an
+// erase.
 func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
 	if !isLimited(t) {
 		return
@@ -298,8 +299,8 @@ func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A list that is made of the transcripts, because the index was lost, has all sessions or
-// fails for want of file descriptors; the next list of the same process has them all.
+// A list made from the transcripts after the loss of the index holds all sessions or
+// fails for want of file descriptors; the next list of the process holds them all.
 func TestListWithoutFileDescriptors(t *testing.T) {
 	if !isLimited(t) {
 		return

@@ -138,7 +138,7 @@ func TestIndexThatIsCut(t *testing.T) {
 }
 
 // Before Load makes a session it looks at names that the index lacks, even if the times
-// of the folder tell nothing.
+// of the folder are the same.
 func TestLoadLooksAtNames(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -198,8 +198,8 @@ func TestOwnChangesAreListed(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A transcript that somebody puts back while this process deletes, archives or restores
-// another session is listed, and Load makes no second one.
+// A transcript put back while this process deletes, archives or restores another
+// session is listed, and Load makes no second session.
 func TestPutBackDuringAChange(t *testing.T) {
 	ref := driver.Ref{Agent: "main", ID: "a"}
 	deleted := func(t *testing.T, d *filedriver.Driver) error { return d.Delete(t.Context(), driver.Anywhere, ref) }

@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-const deadWriter = 12345678 // whose byte nobody has locked
+const deadWriter = 12345678 // whose byte is not locked
 
 // indexText is the index of an agent.
 func indexText(t *testing.T, dir string) string {
@@ -31,7 +31,7 @@ func indexText(t *testing.T, dir string) string {
 }
 
 // described returns options whose Describe counts the records of each session,
-// and of which sessions it was asked.
+// and notes the sessions in asked.
 func described(asked *[]string) *filedriver.Options {
 	return &filedriver.Options{
 		Sync: filelog.SyncNever,
@@ -147,7 +147,7 @@ func TestComparedAfterABoot(t *testing.T) {
 			d := open(t, dir, described(new([]string)))
 			ref := create(t, d, "a", "k").Ref()
 			require.NoError(t, d.Close())
-			appendRaw(t, d.Path(ref), note("1").Data) // of which no line of the index speaks
+			appendRaw(t, d.Path(ref), note("1").Data) // without a line in the index
 			require.NoError(t, change(filepath.Join(dir, "agents/main/sessions.jsonl"), indexText(t, dir)))
 
 			for _, opts := range []*filedriver.Options{{ReadOnly: true}, {}} {
@@ -171,8 +171,7 @@ func TestComparedAfterABoot(t *testing.T) {
 	}
 }
 
-// An index that an append had to make says nothing of the other transcripts, and
-// is not trusted.
+// An index made by an append lacks the other transcripts, and is not trusted.
 func TestIndexMadeByAnAppend(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -190,8 +189,8 @@ func TestIndexMadeByAnAppend(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A transcript that somebody puts back is listed, also if the next line of the index is
-// one of an append to another session.
+// A transcript that was put back is listed, even if the next line of the index comes
+// from an append to another session.
 func TestTranscriptPutBack(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -236,7 +235,7 @@ func TestNewerIndex(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// The index of an earlier build, which knows no keys of owners, is made again.
+// The index of an earlier build, which lacks keys of owners, is made again.
 func TestOlderIndex(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -279,7 +278,7 @@ func TestIndexBecomesNewer(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A line of the index may be longer than what is read of it at a time.
+// A line of the index may be longer than one read.
 func TestLongIndexLine(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -299,13 +298,13 @@ func TestLongIndexLine(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A blank line of the index says nothing.
+// A blank line of the index means nothing.
 func TestBlankIndexLine(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	ref := create(t, d, "a", "k").Ref()
 	require.NoError(t, d.Close())
-	appendRaw(t, d.Path(ref), note("1").Data) // of which no line of the index speaks
+	appendRaw(t, d.Path(ref), note("1").Data) // without a line in the index
 	addLine(t, dir, "")
 	d = open(t, dir, nil)
 	before := indexText(t, dir)
@@ -316,8 +315,8 @@ func TestBlankIndexLine(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A line without its '\n' is what a killed writer left, and stays apart from
-// the next one.
+// A line without its '\n' was left by a killed writer, and stays apart from the
+// next one.
 func TestTornIndexLine(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -335,7 +334,7 @@ func TestTornIndexLine(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// The index is rewritten when most of it is of no use, and keeps what counts.
+// The index is rewritten when most of it is useless, and keeps the rest.
 func TestIndexIsRewritten(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, nil), open(t, dir, nil)
@@ -363,7 +362,7 @@ func TestIndexIsRewritten(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// An index that cannot be rewritten goes on growing, and a deletion that needs it
+// An index that cannot be rewritten keeps growing, and a deletion that needs it
 // fails and can be repeated.
 func TestIndexThatCannotBeRewritten(t *testing.T) {
 	dir := t.TempDir()

@@ -57,7 +57,7 @@ func TestEvictionFails(t *testing.T) {
 	require.NoError(t, ls.close())
 }
 
-// A log whose sync failed, in the background too, is never opened anew.
+// A log whose sync failed, even in the background, is never opened anew.
 func TestFailedLogStays(t *testing.T) {
 	ls, use, _ := testLogs(t)
 	bad := map[*filelog.Log]bool{}
@@ -71,7 +71,7 @@ func TestFailedLogStays(t *testing.T) {
 	_ = ls.release(first, nil)
 	second := use("second")
 	_ = ls.release(second, nil)
-	bad[first.log] = true // while nobody uses it
+	bad[first.log] = true // while it is not in use
 	for i := range 5 {
 		_ = ls.release(use(fmt.Sprint(i)), nil)
 	}
@@ -122,7 +122,7 @@ func TestLateLogs(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// A log that nobody uses is closed as soon as it is dropped.
+// An unused log is closed as soon as it is dropped.
 func TestDropCloses(t *testing.T) {
 	ls, use, _ := testLogs(t)
 	o := use("a")

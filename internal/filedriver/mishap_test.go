@@ -20,15 +20,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A transcript that cannot be deleted keeps nobody from the other sessions. An
-// index that is rewritten meanwhile keeps the line and the mark by which Open
-// finds the deletion.
+// A transcript that cannot be deleted blocks no other session. If the index is
+// rewritten then, it keeps the line and the mark by which Open finds the
+// deletion.
 func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	create(t, d, "stays", "k")
 	ref := wordy(t, d, "gone")
-	// A folder with something in it cannot be removed as a transcript is.
+	// A non-empty folder cannot be removed like a transcript.
 	require.NoError(t, os.Rename(d.Path(ref), d.Path(ref)+".moved"))
 	require.NoError(t, os.MkdirAll(filepath.Join(d.Path(ref), "full"), 0o700))
 	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref))
@@ -82,7 +82,8 @@ func TestKilledWhenADeletionRewritesTheIndex(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// The mark of a deletion that a kill kept from its line goes with the next write.
+// If a kill comes between a deletion's mark and its line, the next write clears
+// the mark.
 func TestMarkWithoutADeletion(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -99,8 +100,8 @@ func TestMarkWithoutADeletion(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// The ID of a session stays in use until all files of it are removed: whoever finishes
-// that would remove those of the next one.
+// The ID of a session stays in use until all its files are removed: finishing its
+// deletion would remove the files of a new session.
 func TestIDOfAnUnfinishedDeletion(t *testing.T) {
 	for _, file := range []string{"archive/a.jsonl.gz", "sessions/a.jsonl"} {
 		t.Run(file, func(t *testing.T) {
@@ -132,8 +133,8 @@ func TestIDOfAnUnfinishedDeletion(t *testing.T) {
 	}
 }
 
-// The error of a deletion that cannot be finished names the file concerned and says that
-// the session is not listed any more, whatever the step says that failed.
+// The error of an unfinished deletion names the file and reports that the session is no
+// longer listed, whichever step failed.
 func TestErrorOfAnUnfinishedDeletion(t *testing.T) {
 	for _, file := range []string{
 		"sessions/a.jsonl.tmp-0123456789abcdef", "archive/a.jsonl.gz", "archive/a.jsonl.gz.tmp-0123456789abcdef",
@@ -165,8 +166,8 @@ func TestErrorOfAnUnfinishedDeletion(t *testing.T) {
 	}
 }
 
-// A kill inside Create leaves a temporary file with what the header says. The
-// next writer removes it.
+// A kill inside Create leaves a temporary file with the words of the header.
+// The next writer removes it.
 func TestKilledCreateLeavesNoWord(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -183,8 +184,8 @@ func TestKilledCreateLeavesNoWord(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// half leaves files of killed processes with words, of which the index says nothing: a
-// power cut may take a line that was not synced, and leave a file that was.
+// half leaves files with words of killed processes, unknown to the index: a power cut
+// may take an unsynced line and leave a synced file.
 func half(t *testing.T, dir string) {
 	t.Helper()
 	agent := filepath.Join(dir, "agents/main")
@@ -224,7 +225,7 @@ func TestPowerCutLeavesNoWord(t *testing.T) {
 	}
 }
 
-// A row that begins well and is damaged behind does not hide its session.
+// A row with a sound beginning and a damaged end does not hide its session.
 func TestDamagedRow(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -249,8 +250,8 @@ func TestDamagedRow(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A process that appended to a session which was deleted and made again under the
-// same ID is told once, and appends to the new one.
+// A process that appended to a session that was deleted and made again under the
+// same ID gets one error, and then appends to the new one.
 func TestAppendToASessionMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, nil), open(t, dir, nil)
@@ -271,7 +272,7 @@ func TestAppendToASessionMadeAgain(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A process that is stopped inside Delete keeps nobody from opening the store.
+// A process stopped inside Delete does not keep others from opening the store.
 func TestOpenBesideAStoppedDelete(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -304,7 +305,7 @@ func TestOpenBesideAStoppedDelete(t *testing.T) {
 	require.Empty(t, wordsIn(t, dir))
 }
 
-// A row can be put of a transcript that the index does not speak of.
+// Put works for a transcript that the index lacks.
 func TestPutOfAnUnknownSession(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -344,8 +345,8 @@ func TestTornLineMakesCurrent(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A session that others are appending to is made current, and its row covers
-// what they wrote.
+// A session that others append to is made current, and its row covers their
+// lines.
 func TestSetCurrentOfABusySession(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, described(new([]string))), open(t, dir, described(new([]string)))
@@ -425,8 +426,8 @@ func TestRowsAfterABoot(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A session that was deleted and made again is another one, also for a process that
-// had closed its transcript meanwhile. It is reported once.
+// A session that was deleted and made again is another session, even for a process
+// that had closed the transcript. It is reported once.
 func TestMadeAgainBehindAClosedFile(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, &filedriver.Options{OpenFiles: -1})
@@ -442,8 +443,8 @@ func TestMadeAgainBehindAClosedFile(t *testing.T) {
 	require.NoError(t, errors.Join(other.Close(), d.Close()))
 }
 
-// A session that was deleted and imported again has the header that it had. A process that
-// had closed its transcript learns it all the same, once, unless nothing else differs.
+// A session that was deleted and imported again has the same header. A process that had
+// closed its transcript still gets one error, unless nothing else differs.
 func TestMadeAgainWithTheSameHeader(t *testing.T) {
 	for what, openFiles := range map[string]int{"closed": -1, "open": 0, "closed later": 1} {
 		t.Run(what, func(t *testing.T) {

@@ -30,7 +30,7 @@ func openDir(t *testing.T, dir string) *filedriver.Driver {
 }
 
 // Stores that are opened, written and closed at the same time merge the index
-// under each other's eyes; nobody is told.
+// concurrently, without an error.
 func TestMergesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	d := openDir(t, dir)

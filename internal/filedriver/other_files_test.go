@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Transcripts that somebody puts into the folder are listed, and those that
-// somebody takes away are not.
+// Transcripts that are put into the folder by hand are listed, and removed ones
+// are not.
 func TestFilesByHand(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -51,8 +51,8 @@ func TestFileRemovedByHand(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// The next writer adds the row of a transcript that somebody put into the folder,
-// so that nobody has to read it again.
+// The next writer adds the row of a transcript that was put into the folder, so
+// that no process has to read it again.
 func TestRowOfAFileByHand(t *testing.T) {
 	dir := t.TempDir()
 	var asked []string
@@ -95,7 +95,7 @@ func TestForeignFolders(t *testing.T) {
 	}
 }
 
-// Without an index, a store that is only read looks at each transcript once.
+// Without an index, a read-only store looks at each transcript once.
 func TestReadOnlyWithoutIndex(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -113,7 +113,7 @@ func TestReadOnlyWithoutIndex(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// Files with names that this package would not give are no sessions.
+// Files with names that this package would not give are not sessions.
 func TestOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -151,7 +151,7 @@ func TestSessionInTheMaking(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A place where the index cannot be is named.
+// The error names a path where the index cannot be.
 func TestIndexThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

@@ -60,8 +60,8 @@ func TestStickyFolderIsLeftAlone(t *testing.T) {
 	require.EqualValues(t, 0o700, modeOf(t, dir, "agents"))
 }
 
-// A second name of a transcript, in a copy of the store that a backup made of
-// links for example, is no reason to refuse it.
+// A transcript with a second name, for example in a backup made of links, is
+// not refused.
 func TestHardLinkedTranscript(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

@@ -20,8 +20,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Rows that are put while appends go on, by this process and by another, never
-// make a list miss what was appended.
+// Rows that are put during appends, by this process and by another, never make
+// a list miss an appended line.
 func TestPutRacingAppend(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, described(new([]string))), open(t, dir, described(new([]string)))
@@ -52,8 +52,8 @@ func TestPutRacingAppend(t *testing.T) {
 	}
 }
 
-// One process makes sessions under an ID that another one deletes. Whatever
-// comes first, the index and the folder agree afterwards.
+// One process makes sessions under an ID that another one deletes. In either
+// order, the index and the folder agree afterwards.
 func TestCreateRacingDelete(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, nil), open(t, dir, nil)
@@ -87,7 +87,7 @@ func TestCreateRacingDelete(t *testing.T) {
 }
 
 // An agent whose folder has a hashed name is listed, read and deleted from like
-// others, by a process that has never heard its name.
+// others, by a process that does not know its name.
 func TestAgentsWithHashedNames(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{"short", strings.Repeat("Long name/", 30), strings.Repeat("Long name/", 30) + "2"}
@@ -132,8 +132,8 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// If neither the folder nor its index says of which agent a deletion is, opening the
-// store says so in the log, and the first call for that agent finishes it.
+// If neither the folder nor its index names the agent of a deletion, opening the
+// store logs that, and the first call for that agent finishes it.
 func TestDeletionOfANamelessAgent(t *testing.T) {
 	dir, name := t.TempDir(), strings.Repeat("Long name/", 30)
 	d := open(t, dir, nil)
@@ -156,7 +156,7 @@ func TestDeletionOfANamelessAgent(t *testing.T) {
 }
 
 // Looking for the name of an agent whose folder has a hashed name leaves its sessions
-// usable, also if one was left with a torn line by a writer that died.
+// usable, even one with a torn line of a dead writer.
 func TestSessionsOfAHashedName(t *testing.T) {
 	for what, index := range map[string]func(text string) string{
 		"after a boot": func(text string) string {
@@ -218,8 +218,8 @@ func ids(rows []driver.Row) (all []string) {
 	return all
 }
 
-// An index that somebody removes while a process is appending is made again,
-// and lists still show what that process appends.
+// An index that is removed while a process appends is made again, and lists
+// still show the lines of that process.
 func TestIndexRemovedUnderAnAppender(t *testing.T) {
 	dir := t.TempDir()
 	d, other := open(t, dir, described(new([]string))), open(t, dir, described(new([]string)))
@@ -242,7 +242,7 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 }
 
 // A call that looks for a session of an agent does not keep others from making the
-// first one of it, in whatever order they meet.
+// agent's first session, in whatever order they run.
 func TestFirstSessionOfAnAgent(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncNever})
@@ -277,8 +277,8 @@ func TestFirstSessionOfAnAgent(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A folder with a name that this package does not give is no agent's, and keeps nobody
-// from listing those of agents, also if it cannot be opened.
+// A folder with a name that this package does not give is not an agent's, and does not
+// keep agents from being listed, even if it cannot be opened.
 func TestFolderOfSomebodyElse(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents"), 0o700))

@@ -53,8 +53,7 @@ type worldOfWriters struct {
 	stop  atomic.Bool
 }
 
-// pace waits for a read before a writer does more than a reader keeps up with on a busy
-// machine.
+// pace makes a writer wait for reads, so that readers can keep up on a busy machine.
 func (w *worldOfWriters) pace(n int64) {
 	for n > 8*(1+w.reads.Load()) && !w.stop.Load() {
 		time.Sleep(100 * time.Microsecond)
@@ -138,7 +137,7 @@ type worldReader struct {
 	last []int64
 }
 
-// read reads what is new and reports batches that are missing.
+// read reads the new lines and reports missing batches.
 func (r *worldReader) read(ctx context.Context) error {
 	defer r.w.reads.Add(1)
 	acked := make([]int64, len(r.w.acked))
@@ -185,8 +184,7 @@ func follows(b transcript.Batch, last []int64) error {
 	return nil
 }
 
-// Readers miss no acknowledged batch and swallow none, beside writers that die and that
-// take back their lines.
+// Readers miss no acknowledged batch, while writers die or take back their lines.
 func TestReadersBesideTornWriters(t *testing.T) {
 	const reads = 200
 	dir := t.TempDir()
@@ -233,7 +231,7 @@ func TestReadersBesideTornWriters(t *testing.T) {
 	w.stop.Store(true)
 	writers.Wait()
 
-	// Forward and backward, the whole transcript says the same.
+	// Forward and backward, the whole transcript is the same.
 	forward, _ := readAll(t, d.Scan(t.Context(), ref, 0, driver.Forward, nil))
 	backward, _ := readAll(t, d.Scan(t.Context(), ref, 0, driver.Backward, nil))
 	slices.Reverse(backward)

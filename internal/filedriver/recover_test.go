@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Failures of a log are tested in package filelog; here is what the driver
-// makes of it.
+// Package filelog tests failures of a log; this tests what the driver does
+// then.
 func TestRecover(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
@@ -22,7 +22,7 @@ func TestRecover(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Flush(ctx, ref, true))
 
-	// If another process's copy took the file's place, one call says so and the
+	// If another process's copy took the file's place, one call fails and the
 	// next one uses the copy.
 	path := d.Path(ref)
 	data, err := os.ReadFile(path)

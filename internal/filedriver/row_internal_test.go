@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A row is what encoding/json reads, whatever the text is.
+// decodeRow reads any text as encoding/json does.
 func FuzzDecodeRow(f *testing.F) {
 	f.Add([]byte(`{"id":"a","updatedAt":"2027-01-15T08:02:59Z","size":103340,"gen":1,"lastId":"b","key":"k","title":"x \u00e9","messageCount":52}`))
 	f.Add([]byte(`{"id":"a","size":1,"usage":{"m":{"answers":1}},"labels":["x"],"base":{"session":"s"},"more":1}`))

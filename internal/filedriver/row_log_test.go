@@ -104,7 +104,7 @@ func TestCurrentReturnsACopy(t *testing.T) {
 		require.Equal(t, []string{"one"}, got.Labels)
 		got.Labels[0] = "changed"
 	}
-	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}} // which another process is about to put in a row
+	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}} // another process will put it into a row
 	addLine(t, dir, `{"change":"a"}`)
 	appendRaw(t, d.Path(row.Ref()), e.Line())
 	got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
@@ -113,8 +113,8 @@ func TestCurrentReturnsACopy(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A session that was just made by a process which was killed before it wrote the
-// row gets one from the next writer.
+// If a process is killed between making a session and writing its row, the next
+// writer writes the row.
 func TestRowOfASessionInTheMaking(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

@@ -19,8 +19,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Every line that is whole is decoded once, in order and at its offset, wherever the
-// chunks end and the file does. A file that cannot be read is an error.
+// Every whole line is decoded once, in order and at its offset, wherever chunks and
+// the file end. A file that cannot be read is an error.
 func TestDecodeChunks(t *testing.T) {
 	seeds := uint64(100)
 	if flag.Lookup("faults").Value.String() == "short" {
@@ -64,7 +64,7 @@ func TestDecodeChunks(t *testing.T) {
 }
 
 // An index that becomes shorter while it is read, as it does when a failed write is
-// taken back, is read up to its end. Where somebody has written to it again in between,
+// taken back, is read up to its end. If another process has written to it again since,
 // it is damaged, and made again from the transcripts.
 func TestReadMeetsAShorterIndex(t *testing.T) {
 	var text strings.Builder
@@ -87,7 +87,7 @@ func TestReadMeetsAShorterIndex(t *testing.T) {
 	require.NoError(t, x.read(size+5*chunk))
 	require.Len(t, x.changes, 3001)
 
-	// Where the last line ended another one is in its middle now.
+	// The old end of the last line is now in the middle of another.
 	x.lost, x.applied = false, x.applied-5
 	require.NoError(t, x.read(size+5*chunk))
 	require.True(t, x.lost)
@@ -95,7 +95,7 @@ func TestReadMeetsAShorterIndex(t *testing.T) {
 }
 
 // The table of rows agrees with a plain map about every page and every current
-// session, whatever it has already worked out.
+// session, whatever it has computed before.
 func TestRowsAgreeWithAMap(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -199,7 +199,7 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// A time that JSON cannot hold is left out of a row, and every other one is in it.
+// A row leaves out times that JSON cannot hold, and holds all others.
 func TestStorable(t *testing.T) {
 	for year, stays := range map[int]bool{-1: false, 0: true, 1: true, 9999: true, 10_000: false} {
 		at := time.Date(year, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -213,7 +213,7 @@ func TestStorable(t *testing.T) {
 	}
 }
 
-// The quick look at a row gives what decoding it gives.
+// The quick look at a row agrees with decoding it.
 func FuzzPeekRow(f *testing.F) {
 	f.Add("a", "", "k", "", int64(0), int64(0), int64(0))
 	f.Add("a", "ada", "main:cli:user", "b", int64(123), int64(4), int64(1700000000123456789))
@@ -235,7 +235,7 @@ func FuzzPeekRow(f *testing.F) {
 	})
 }
 
-// The quick look at a mark gives what decoding it gives.
+// The quick look at a mark agrees with decoding it.
 func FuzzPeekMark(f *testing.F) {
 	f.Add(`{"change":"01a21bfd-5dcf-7b06-8121-74386b9c7219"}`)
 	f.Add(`{"change":"a\u0062"}`)
@@ -250,7 +250,8 @@ func FuzzPeekMark(f *testing.F) {
 	})
 }
 
-// Only the whole name of a file with a hashed name stands for its session as it is.
+// Only the whole name of a file with a hashed name is used for its session as it
+// is.
 func TestFileName(t *testing.T) {
 	hashed := EncodeName(strings.Repeat("x", 200))
 	require.Equal(t, hashed+extension, fileName(hashed+extension))

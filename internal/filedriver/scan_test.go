@@ -18,8 +18,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A failed append may be taken back while the transcript is read: the loop goes on
-// with the lines that stay, and gives none of them twice.
+// A failed append may be taken back while the transcript is read: the loop
+// continues with the remaining lines, and gives none of them twice.
 func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
@@ -77,7 +77,7 @@ func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 	}
 }
 
-// A sift that keeps nothing ends when its driver is closed or its context is done.
+// A sift that keeps no line ends when its driver is closed or its context is done.
 func TestSiftThatIsEnded(t *testing.T) {
 	for name, want := range map[string]error{"closed": driver.ErrClosed, "cancelled": context.Canceled} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestSiftOfALineWithoutNewline(t *testing.T) {
 	require.Equal(t, []string{"2"}, ids)
 }
 
-// A driver that only reads leaves out a line that somebody is writing, in every kind
-// of reading, and finds it once it is whole.
+// A read-only driver leaves out a line that is being written, in every kind of
+// reading, and finds it once it is whole.
 func TestReadOnlyBesideAWriter(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, nil)

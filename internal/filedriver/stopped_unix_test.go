@@ -21,8 +21,8 @@ import (
 
 const stoppedDir = "FILEDRIVER_STOPPED_DIR"
 
-// A process that is stopped while it holds the lock of the index holds up no
-// append for long. Creating a session waits until the context is done.
+// A process stopped while it holds the lock of the index delays no append for
+// long. Creating a session waits until the context is done.
 func TestAppendBesideAStoppedWriter(t *testing.T) {
 	if dir := os.Getenv(stoppedDir); dir != "" {
 		root, err := os.OpenRoot(filepath.Join(dir, "agents/main"))

@@ -10,9 +10,9 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// When a session of the library itself is deleted, which is how an erase ends, nothing of
-// killed processes is left of any agent, whether or not the erase has changed one of its
-// sessions.
+// When a session of the library itself is deleted, as an erase does at its end, the
+// leftovers of killed processes are removed for all agents, even agents without a changed
+// session.
 func TestDeleteOfTheLibraryLeavesNoWord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A retried source has an append that is taken back when its end is read, and is made
-// again before anybody asks for the size.
+// In a retried source an append is taken back when its end is read, and made again
+// before the size is read.
 type retried struct {
 	text, again string
 	cut         int
@@ -37,7 +37,7 @@ func (f *retried) TrySize() (int64, bool, error) {
 	return size, true, err
 }
 
-// A scan gives no batch of lines of a failed append and of its retry.
+// No batch of a scan mixes lines of a failed append and of its retry.
 func TestScanMixesNoAppends(t *testing.T) {
 	d, err := Open(t.TempDir(), nil)
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// hold takes the append lock of a session as another process does that writes.
+// hold takes the append lock of a session, as another process that writes.
 func hold(t *testing.T, d *filedriver.Driver, ref driver.Ref) (release func()) {
 	t.Helper()
 	root, err := os.OpenRoot(filepath.Dir(d.Path(ref)))
@@ -50,8 +50,8 @@ func readAll(t *testing.T, records iter.Seq2[transcript.Record, error]) (ids []s
 
 func lineOf(l driver.Line) string { return string(l.Data) + "\n" }
 
-// The first lines of an append that is being written are in no scan: if the append
-// fails they are taken back, and the lines of another one are in their place.
+// No scan yields the first lines of an append that is being written: if the append
+// fails they are taken back, and other lines take their place.
 func TestScanBesideAnAppendThatFails(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
@@ -83,7 +83,7 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 	ids, next = all(next)
 	require.Equal(t, []string{"longer0"}, ids)
 
-	// Damage and an incomplete append stay once others have written behind them.
+	// Damage and an incomplete append stay once others have written after them.
 	dead := keyed("dead", 2)
 	appendText(t, d.Path(ref), []byte("?\n"+lineOf(dead[0])))
 	ids, _ = all(next)
@@ -105,7 +105,7 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A scan does not go on in the middle of a line that was written while it was reading.
+// A scan does not continue in the middle of a line written during it.
 func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 	{
 		dir, ctx := t.TempDir(), t.Context()
@@ -136,7 +136,7 @@ func TestScanOfATranscriptThatIsCutAndGrows(t *testing.T) {
 	}
 }
 
-// A scan does not go on behind lines that it holds back: when the file was cut, it reads
+// A scan does not continue after lines that it holds back: if the file was cut, it reads
 // again from the first of them.
 func TestScanOfAnAppendThatIsTakenBack(t *testing.T) {
 	text := func(id string, batch, part, bytes int) string {
