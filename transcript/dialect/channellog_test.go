@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A channel log is recognised, and nothing of it becomes a session.
+// A channel log is recognised, and no part of it becomes a session.
 func TestChannelLog(t *testing.T) {
 	const log = `{"ts":"2026-02-24T10:00:00Z","role":"user","content":"the word","channelId":"web-shop","channelType":"web"}` + "\n"
 	d, sure, err := dialect.Detect(strings.NewReader(log), int64(len(log)))

@@ -209,10 +209,10 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// more holds more sample files, which are of others and are not in this module.
+// more names a folder with more sample files, by others and not in this module.
 var more = flag.String("corpora", "", "a folder with more sample files")
 
-// Detect tells every file that is not a transcript from one.
+// Detect recognises that files are not transcripts.
 func TestForeign(t *testing.T) {
 	roots := []string{filepath.Join("testdata", "corpora")}
 	if *more != "" {
@@ -249,8 +249,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// The samples of pi give the messages that pi itself gives, before neighbours
-// of one role are merged.
+// The samples of pi give the same messages as pi itself, before neighbours of
+// one role are merged.
 func TestPiSamples(t *testing.T) {
 	fsys := corpora(t)
 	for name, want := range map[string]string{

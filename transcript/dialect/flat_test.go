@@ -252,7 +252,7 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// Wherever a record is torn, the one glued to it is found.
+// Wherever a record is torn, the record glued to it is found.
 func TestGlued(t *testing.T) {
 	const second = `{"type": "assistant", "content": [{"type": "text", "text": "a {\"}"}, {"type": "tool_use", "id": "t", "name": "f", "input": {"a": {}}}], TS}`
 	for _, first := range []string{

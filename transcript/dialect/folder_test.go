@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 // programs are the folders in testdata.
 var programs = []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code"}
 
-// describe returns a text about all that is found in a folder.
+// describe returns a text about everything found in a folder.
 func describe(t *testing.T, fsys fs.FS) string {
 	t.Helper()
 	f, err := dialect.ReadFolder(fsys)
@@ -174,7 +174,7 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// One file that cannot be read hides no other, and is not taken for empty.
+// An unreadable file hides no other, and does not count as empty.
 func TestFolderErrors(t *testing.T) {
 	const line = `{"type":"user","content":"x","ts":1}` + "\n"
 	fsys := fstest.MapFS{"a.jsonl": {Data: []byte(line)}, "b.jsonl": {Data: []byte(line)}, "c.jsonl": {Data: []byte(line)}}

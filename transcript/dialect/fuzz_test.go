@@ -107,7 +107,7 @@ func FuzzFolder(f *testing.F) {
 		f.Add(byte(len(names)), []byte(nil))
 		names = append(names, name)
 	}
-	whole := map[string]bool{} // a program's folder as it is, written as another's
+	whole := map[string]bool{} // one program's folder, written as another's
 	f.Fuzz(func(t *testing.T, which byte, data []byte) {
 		name := names[int(which)%len(names)]
 		program, _, _ := strings.Cut(name, "/")

@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Whether a tool part has a result, by its status and its output.
+// The status and the output of a tool part decide whether it has a result.
 func TestOpenVikingResults(t *testing.T) {
 	for _, tt := range []struct{ part, want string }{
 		{`"tool_status":"pending"`, "none"},
@@ -47,7 +47,7 @@ func TestOpenVikingResults(t *testing.T) {
 	}
 }
 
-// A part without a type is a text, as it is for the program.
+// A part without a type is a text, as the program reads it.
 func TestOpenVikingUntypedPart(t *testing.T) {
 	require.Equal(t, "hi", texts(scan(t, dialect.OpenViking, `{"id":"m","role":"user","parts":[{"text":"hi"}]}`)))
 }

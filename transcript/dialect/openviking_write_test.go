@@ -67,7 +67,7 @@ func (c *spokenTo) step() {
 			c.asked++
 			id := c.one(fmt.Sprintf("call_%d", c.asked), "same", "c/1", "C1", "c1", "..")
 			if slices.Contains(c.open, id) {
-				continue // unknown which of them a result is of
+				continue // a result's call would be unknown
 			}
 			c.open = append(c.open, id)
 			call := transcript.ToolCallBlock{ID: id, Name: "look", Input: json.RawMessage(c.one(`{}`, `{"p": 1}`))}
@@ -147,9 +147,8 @@ func TestOpenVikingRoundTrip(t *testing.T) {
 	}
 }
 
-// checkVikingFolder fails unless the program's readers take every file: their
-// demands on each member, and that every tool part that has a file agrees with
-// it.
+// checkVikingFolder fails unless the program's readers take every file, with
+// each member as they need it, and every tool part with a file agrees with it.
 func checkVikingFolder(t *testing.T, files fstest.MapFS) {
 	t.Helper()
 	stamp := func(v any) {
@@ -210,8 +209,8 @@ func checkVikingPart(t *testing.T, p map[string]any) {
 	}
 }
 
-// A commit decides the archive, though a compaction keeps some of it and hides
-// earlier messages; the commit also gives the archive its number.
+// A commit decides the archive and its number, even if a compaction keeps some
+// of it and hides earlier messages.
 func TestOpenVikingCommits(t *testing.T) {
 	say := func(id string, role transcript.Role, text string) transcript.Entry {
 		f := transcript.MessageLine{Kind: string(role), Role: role}

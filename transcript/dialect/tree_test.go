@@ -29,8 +29,8 @@ func texts(recs []transcript.Record) string {
 	return strings.Join(words, " ")
 }
 
-// Trees as no program should write them, and as some do. A row is its ID, its
-// parent's, and further members.
+// Broken trees, some as programs write them. A row is its ID, its parent's, and
+// further members.
 func TestPiTrees(t *testing.T) {
 	msg := func(id, parent, text, more string) string {
 		if parent != "" {

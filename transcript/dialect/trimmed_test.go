@@ -8,8 +8,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A file that ZyHive has trimmed begins with its markers. They are put back to
-// their places if repeated messages show these.
+// A file that ZyHive has trimmed begins with its markers. They are put back if
+// repeated messages show their places.
 func TestTrimmed(t *testing.T) {
 	marker := func(at int64, first string) string {
 		return fmt.Sprintf(`{"type":"compaction","summary":"S","firstKeptEntryId":%q,"timestamp":%d}`, first, at)

@@ -140,7 +140,7 @@ func printed(fsys fstest.MapFS) string {
 	return sb.String()
 }
 
-// Every member of every record, index and file is as the programs have it.
+// Every member of every record, index and file is as the programs write it.
 func TestWriteGolden(t *testing.T) {
 	created := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	sessions := []dialect.Session{
@@ -294,7 +294,7 @@ func TestWriteErrors(t *testing.T) {
 		if _, err := w.Write(dialect.Session{ID: "ses-1"}, failed); !errors.Is(err, errDisk) {
 			t.Errorf("%s: entries that cannot be read: %v", d, err)
 		}
-		if _, err := w.Write(dialect.Session{ID: "ses-1"}, seq(nil)); err != nil { // not in the way of another
+		if _, err := w.Write(dialect.Session{ID: "ses-1"}, seq(nil)); err != nil { // no obstacle for another
 			t.Errorf("%s: after an error: %v", d, err)
 		}
 	}
@@ -309,7 +309,7 @@ type fullFile struct{ open *int }
 func (fullFile) Write([]byte) (int, error) { return 0, errDisk }
 func (f fullFile) Close() error            { *f.open--; return errDisk }
 
-// Names of files come from the sessions and never lead anywhere else, and two
+// File names come from the sessions and never lead out of the folder, and two
 // sessions never share a file.
 func TestWriteNames(t *testing.T) {
 	long := strings.Repeat("x", 500)
@@ -341,8 +341,8 @@ func TestWriteNames(t *testing.T) {
 	}
 }
 
-// Of the sessions of one key the index of mini-claw has the one that was used
-// last, in whatever order they are written.
+// The index of mini-claw lists the last used session of each key, in whatever
+// order sessions are written.
 func TestWriteLastOfKey(t *testing.T) {
 	at := func(day int) dialect.Session {
 		return dialect.Session{ID: strings.Repeat(strconv.Itoa(day), 12), Key: "main:cli:ana", Created: time.Date(2026, 3, day, 9, 0, 0, 0, time.UTC)}
