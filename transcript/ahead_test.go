@@ -25,8 +25,8 @@ func few(n int) int {
 	return n
 }
 
-// Lines that are decoded ahead, by several goroutines, give the records that they
-// give one at a time, in their order, however early the loop ends.
+// Lines decoded ahead by several goroutines give the same records, in order, as
+// lines decoded one at a time, however early the loop ends.
 func TestScanDecodesAhead(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range few(30) {
@@ -44,7 +44,7 @@ func TestScanDecodesAhead(t *testing.T) {
 	}
 }
 
-// A scan gives the lines that it has read before it gives an error.
+// A scan yields the lines read before an error, and then the error.
 func TestScanGivesWhatItReadBeforeAnError(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range few(30) {
@@ -114,7 +114,7 @@ func roughFile(r *rand.Rand) []byte {
 	return file.Bytes()
 }
 
-// lineByLine scans each line of a file for itself.
+// lineByLine scans each line of a file separately.
 func lineByLine(t *testing.T, file []byte) (all []transcript.Record) {
 	at := int64(0)
 	for line := range bytes.Lines(file) {

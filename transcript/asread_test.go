@@ -13,9 +13,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// NewBatch returns the entries that a reader of the lines decodes, to the last
-// field, and they stay that way whatever the caller does with the items. A
-// session folds its own appends from them and not from the file.
+// NewBatch returns the same entries, to the last field, as a reader of the
+// lines decodes, and they stay the same whatever the caller does with the
+// items. A session folds its own appends from them and not from the file.
 func FuzzNewBatch(f *testing.F) {
 	for kind := range byte(itemKinds) {
 		for text := range byte(len(texts)) {
@@ -71,7 +71,7 @@ func TestNewBatchRefusesUnreadable(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// texts are of every kind that encoding and decoding treat in its own way.
+// texts holds one of each kind that encoding or decoding treats differently.
 var texts = []string{
 	"", "plain", "\xff\xfe", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "\u2028\u2029\u202a", "\ud7ff\ue000\U0010ffff\ufffd", " [1, 2.50 ] ",
 	`{"a": "\u00e9\ud800",` + "\n\t" + `"a":1}`, "null", `{"type":"text","text":null}`, `{"type":"tool_use","id":"i","input":1}`, "truncated \xe2\x80",
@@ -238,7 +238,7 @@ func (d *dice) item() transcript.Item {
 	return transcript.Custom{Name: d.text(), Data: d.raw()}
 }
 
-// scribble changes everything that v shares with others.
+// scribble changes all memory that v shares.
 func scribble(v reflect.Value) {
 	if !v.IsValid() || !v.CanInterface() {
 		return

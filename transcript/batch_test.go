@@ -219,8 +219,8 @@ func TestWithIdem(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The hash of a batch depends on its items, and on nothing that another append of them
-// changes: IDs, times, checksums, numbers and the key.
+// The hash of a batch depends on its items, not on IDs, times, checksums, numbers or
+// the key, which differ when they are appended again.
 func TestIdemHash(t *testing.T) {
 	hash := func(at time.Time, newID func() string, app string, items ...transcript.Item) string {
 		items = append(slices.Clone(items), transcript.WithApp(transcript.Response{
@@ -251,7 +251,7 @@ func TestIdemHash(t *testing.T) {
 	}
 }
 
-// A line with a key must be readable, as one without.
+// A line with a key must be as readable as a line without.
 func TestWithIdemThatNoReaderTakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many samples in one goroutine")
@@ -265,7 +265,7 @@ func TestWithIdemThatNoReaderTakes(t *testing.T) {
 	require.ErrorContains(t, err, "not valid UTF-8")
 	keyed, err := transcript.WithIdem(batch(1), "key")
 	require.NoError(t, err)
-	// The longest text that a line with this key has room for.
+	// The longest text that fits into a line with this key.
 	long := batch(transcript.DefaultMaxLine - (len(keyed[0].Line()) - 1))
 	_, err = transcript.WithIdem(slices.Clone(long), "keys")
 	require.ErrorContains(t, err, "over the limit")

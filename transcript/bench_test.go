@@ -152,9 +152,9 @@ func TestLoadAllocs(t *testing.T) {
 	}
 }
 
-// Reading 1,000 messages of 512 bytes, against decoding the same lines with
-// encoding/json into the least that they say. With checksums it is against the
-// same without: the difference is what the verification takes.
+// Reading 1,000 messages of 512 bytes, compared with encoding/json decoding the
+// fewest members of the same lines. With checksums the base is the same
+// without: the difference is the cost of verification.
 func BenchmarkLoad(b *testing.B) {
 	const messages = 1000
 	file, sealed := thousand(b, transcript.NewBatch), thousand(b, transcript.NewBatchWithChecksums)

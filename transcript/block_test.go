@@ -75,7 +75,7 @@ var blocks = []struct {
 func rawBlock(text string) transcript.Block {
 	b, err := transcript.UnmarshalBlock([]byte(text))
 	if _, ok := b.(transcript.RawBlock); !ok {
-		// Only inside of a result is it one.
+		// Only inside a result is it a RawBlock.
 		outer, err := transcript.UnmarshalBlock([]byte(`{"type":"tool_result","tool_use_id":"","content":[` + text + `]}`))
 		if err != nil {
 			panic(err)

@@ -15,7 +15,7 @@ import (
 
 var at = time.Date(2026, 11, 20, 8, 0, 1, 123456000, time.UTC)
 
-// lead is what the lines of these tests begin with, after their type.
+// lead is the beginning of the lines of these tests, after their type.
 const lead = `,"id":"e1","ts":"2026-11-20T08:00:01.123456Z"`
 
 // Lines in the form in which this package writes them.

@@ -51,8 +51,8 @@ func bodies() []transcript.Body {
 	}
 }
 
-// Nothing that was said is left of an entry of any type, and the rest of the
-// transcript finds all that it refers to.
+// No words are left in an entry of any type, and all references from the rest
+// of the transcript still resolve.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)

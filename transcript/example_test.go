@@ -46,8 +46,7 @@ func Example() {
 	// 2 true
 }
 
-// A record that was torn, here by a process that died, does not hide the one
-// that was written after it.
+// A torn record, here left by a process that died, does not hide the next one.
 func ExampleScan() {
 	file := `{"type":"user","id":"e1","ts":"2026-11-20T08:00:00Z","content":"hel` +
 		`{"type":"user","id":"e2","ts":"2026-11-20T08:00:09Z","content":"hello"}` + "\n"

@@ -17,8 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Any bytes: both directions find the same, everything is found once, and
-// entries are entries.
+// Any bytes: both directions find the same, every byte is found once, and
+// entries parse again.
 func FuzzScan(f *testing.F) {
 	var file strings.Builder
 	for _, l := range lines {
@@ -54,7 +54,7 @@ func FuzzScan(f *testing.F) {
 			opts.From = r.End
 			rest := recs[i+1:]
 			if len(rest) > 0 && rest[0].End == r.End {
-				continue // within a line there is no way in
+				continue // a scan cannot begin inside a line
 			}
 			if got := collect(t, string(data), &opts); !slices.EqualFunc(got, rest, equalRecords) {
 				t.Fatalf("from %d: %s, want %s", r.End, summary(got), summary(rest))
@@ -126,8 +126,8 @@ func FuzzPrefix(f *testing.F) {
 	})
 }
 
-// No byte of a sealed line becomes another one in silence, and a line after a
-// flipped one is found.
+// No changed byte of a line with a checksum goes unnoticed, and the next line
+// is found.
 func FuzzSealed(f *testing.F) {
 	f.Add("hello", `{"path": "a.go"}`, uint(40), byte('x'))
 	f.Add(`,"crc":"00000000"}`, `{"crc":"00000000"}`, uint(90), byte('"'))
@@ -154,7 +154,7 @@ func FuzzSealed(f *testing.F) {
 	})
 }
 
-// Any bytes: what the one pass over a line finds is what encoding/json finds.
+// Any bytes: one pass over a line finds the same as encoding/json.
 func FuzzParseEntry(f *testing.F) {
 	for _, l := range lines {
 		f.Add([]byte(l.line))
@@ -223,7 +223,7 @@ func FuzzScanRecords(f *testing.F) {
 		single := collect(t, string(data), &opts)
 		damaged := func(r transcript.Record) bool { return r.Damage != nil }
 		if slices.ContainsFunc(whole, damaged) && slices.ContainsFunc(single, damaged) {
-			return // of damage the format decides
+			return // the format decides about damage
 		}
 		if !slices.EqualFunc(whole, single, equalRecords) {
 			t.Fatalf("%q: found %s, want %s", data, summary(whole), summary(single))
@@ -287,7 +287,7 @@ func plainValues(t *testing.T, b transcript.Body) transcript.Body {
 		if len(b.Content) == 0 {
 			b.Content = nil
 		}
-		// The blocks are the business of FuzzBlock.
+		// FuzzBlock tests the blocks.
 		var content []transcript.Block
 		for _, c := range b.Content {
 			if again, err := transcript.UnmarshalBlock(transcript.MarshalBlock(c)); err == nil {
@@ -344,8 +344,7 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// withoutNothing drops the members that are as good as absent: false, null,
-// "" and [].
+// withoutNothing drops members equal to absent ones: false, null, "" and [].
 func withoutNothing(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -193,8 +193,8 @@ func TestScanGlued(t *testing.T) {
 	}
 }
 
-// Salvage finds a record after many things that look like one, and gives up on
-// a line that is made to cost time.
+// Salvage finds a record after many lookalikes, and gives up on a line made to
+// cost time.
 func TestScanGluedHard(t *testing.T) {
 	code := strings.Repeat(`"func f() {","if x {",`, 500) + `"}"`
 	second := `{"type":"tool_use","id":"z","ts":"2026-11-20T08:00:02Z","input":{"code":[` + code + `]}}`
@@ -221,7 +221,7 @@ func TestScanFrom(t *testing.T) {
 		if !reflect.DeepEqual(got, all[i:]) {
 			t.Errorf("from %d: %s, want %s", r.Offset, summary(got), summary(all[i:]))
 		}
-		// Where a line ends the next one can be taken up.
+		// A scan can continue where any line ends.
 		if got := collect(t, data, &transcript.ScanOptions{From: r.End, Final: true}); !reflect.DeepEqual(got, append([]transcript.Record(nil), all[i+1:]...)) {
 			t.Errorf("from end %d: %s", r.End, summary(got))
 		}
@@ -299,7 +299,7 @@ func (e endless) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// A line of any length is passed over in bounded memory.
+// A line of any length is skipped in bounded memory.
 func TestScanMemory(t *testing.T) {
 	r := endless{before: lineA + "\n{", after: "}\n" + lineB + "\n"}
 	opts := &transcript.ScanOptions{MaxLine: 1 << 20}

@@ -44,7 +44,7 @@ func scanLine(t testing.TB, line []byte) (recs []transcript.Record) {
 	return recs
 }
 
-// The checksum is what docs/FORMAT.md says, and the entry is the one without it.
+// The checksum follows docs/FORMAT.md, and the entry is the same without it.
 func TestSealed(t *testing.T) {
 	for _, line := range sealed(t) {
 		n := len(line) - len(`,"crc":"00000000"}`)
@@ -68,7 +68,8 @@ func TestSealedPolynomial(t *testing.T) {
 	require.Equal(t, uint32(0xe3069283), crc32.Checksum([]byte("123456789"), crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// An idempotency key is sealed with its line, and only if the line was sealed.
+// The checksum of a line covers a new idempotency key; a line without one gets
+// none.
 func TestSealedIdem(t *testing.T) {
 	for _, tt := range []struct {
 		make func() ([]transcript.Entry, error)
@@ -90,7 +91,7 @@ func TestSealedIdem(t *testing.T) {
 	}
 }
 
-// Every change of a byte in a sealed line is reported; and an entry that still
+// Every changed byte in a line with a checksum is reported; an entry that still
 // parses is kept.
 func TestSealedFlips(t *testing.T) {
 	if testing.Short() {
@@ -126,8 +127,7 @@ func TestSealedFlips(t *testing.T) {
 	}
 }
 
-// A crc that is not the last member, or that readers of lines do not take for
-// one, is ignored.
+// A crc that is not the last member, or is spelled otherwise, is ignored.
 func TestSealedElsewhere(t *testing.T) {
 	for _, line := range []string{
 		`{"type":"user","crc":"00000000","content":"a"}`,

@@ -10,7 +10,7 @@ import (
 )
 
 // The original line of an imported entry is kept byte for byte, and no model
-// is shown it.
+// sees it.
 func TestSource(t *testing.T) {
 	call := transcript.ToolCallBlock{ID: "c", Name: "f", Input: json.RawMessage(`{}`), Extra: transcript.Extra{"src": json.RawMessage(`"the block's own"`)}}
 	result := transcript.ToolResultBlock{CallID: "c", Extra: transcript.Extra{"src": json.RawMessage(`1`)}}

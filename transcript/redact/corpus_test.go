@@ -87,8 +87,8 @@ func (g generator) pem(kind string) string {
 	return "-----BEGIN " + kind + "PRIVATE KEY-----\n" + sb.String() + text + "\n-----END " + kind + "PRIVATE KEY-----"
 }
 
-// secrets are the kinds of secrets, 20 strings of each. The part that must not be
-// left is what the function returns; format puts it into a text.
+// secrets are the kinds of secrets, 20 strings of each. The function returns the
+// part that must not be left, and a text that holds it.
 func (g generator) secrets() map[string]func() (secret, text string) {
 	in := func(make func() string) func() (string, string) {
 		return func() (string, string) {
@@ -158,7 +158,7 @@ func (g generator) secrets() map[string]func() (secret, text string) {
 }
 
 // innocents are the kinds of strings that are no secrets, 100 of each. Many of
-// them speak of secrets without having one.
+// them mention secrets without containing one.
 func (g generator) innocents() map[string]func() string {
 	name := func() string {
 		return pick(g, "user", "session", "item", "parse", "next", "max") + pick(g, "Token", "Key", "Password", "Secret", "Index", "Count") + pick(g, "", "", "2", "V1")

@@ -53,7 +53,7 @@ func TestEntriesReasoning(t *testing.T) {
 	require.Equal(t, string(all[2].Line()), string(got[2].Line()))
 }
 
-// Whatever a line says, it is a line of the same shape afterwards.
+// Redaction keeps the shape of any line.
 func FuzzEntries(f *testing.F) {
 	for _, line := range []string{
 		`{"type":"user","id":"a","content":"password=Hunter27"}`,

@@ -46,7 +46,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// Blocks of YAML do not copy the text behind each of them.
+// Masking blocks of YAML does not copy the text after each.
 func TestManyBlocks(t *testing.T) {
 	memory := func(n int) uint64 {
 		text := strings.Repeat("password: |\n  abc\n", n)
@@ -60,7 +60,8 @@ func TestManyBlocks(t *testing.T) {
 	require.Less(t, memory(2_000), 30*memory(200))
 }
 
-// Masking twice is masking once, and JSON stays JSON, with its names and numbers.
+// Masking twice equals masking once, and JSON stays JSON, with its names and
+// numbers.
 func FuzzSecrets(f *testing.F) {
 	for _, s := range []string{"a://b:c@d", "password='x y' token=\"\"", "bearer abc1", "secret is '", "token=[masked]", "api_key => sk-12345678901234567890", "password: |\n a\n b1234567"} {
 		f.Add(s)
@@ -85,7 +86,7 @@ func FuzzSecrets(f *testing.F) {
 	})
 }
 
-// Where a secret can go on in the next line, a last line is masked: a draft that ends before
+// If a secret may continue in the next line, a last line is masked: a draft that ends before
 // it is held back.
 func TestCutTexts(t *testing.T) {
 	for _, text := range []string{"- name: DB_PASSWORD\n", "password: |\n", "db:\n  password: |\n    a b\n", "password:\n", "-----BEGIN PRIVATE KEY-----\nabc\n"} {

@@ -10,7 +10,7 @@ import (
 
 var sink int
 
-// An estimate, against decoding the runes of the same bytes.
+// An estimate, compared with decoding the runes of the same bytes.
 func BenchmarkEstimate(b *testing.B) {
 	for _, text := range []struct{ name, of string }{
 		{"English", "The quick brown fox jumps over the lazy dog, and then it goes home.\n"},

@@ -69,7 +69,7 @@ func own(t *testing.T) []sample {
 	return samples
 }
 
-// corpora holds more sample files, which are of others and are not in this module.
+// corpora names a folder with more sample files, by others and not in this module.
 var corpora = flag.String("corpora", "", "a folder with more sample files")
 
 // onCorpora runs a test with our own texts, and with a larger corpus if a flag
@@ -109,7 +109,7 @@ func larger(t *testing.T, dir string) (samples []sample) {
 }
 
 // counted returns the samples that were counted with all these vocabularies, and
-// of each the value half way from the mean of the counts to the largest.
+// for each the value halfway from the mean of the counts to the largest.
 func counted(samples []sample, vocabularies []string) (of []sample, counts []int) {
 	for _, s := range samples {
 		n, sum, all := 0, 0, true
@@ -124,7 +124,7 @@ func counted(samples []sample, vocabularies []string) (of []sample, counts []int
 }
 
 // An estimate is within 8 % of the count on average, and within 30 % for the
-// sum of the texts of one kind; within 20 % for those that once were far off.
+// sum of the texts of one kind; within 20 % for kinds that once were far off.
 func TestCorpus(t *testing.T) { onCorpora(t, testCorpus) }
 
 func testCorpus(t *testing.T, all []sample) {
@@ -185,9 +185,8 @@ func testCorpus(t *testing.T, all []sample) {
 	}
 }
 
-// The models of Claude since 4.7 count as many tokens more than those before them as
-// third parties have measured, and these about as many as the last vocabulary that was
-// public.
+// The models of Claude since 4.7 count as many more tokens than earlier ones as third
+// parties have measured, and earlier ones about as many as the last public vocabulary.
 func TestCorpusClaude(t *testing.T) { onCorpora(t, testCorpusClaude) }
 
 func testCorpusClaude(t *testing.T, all []sample) {

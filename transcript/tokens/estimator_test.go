@@ -73,7 +73,7 @@ func TestUnusualTexts(t *testing.T) {
 	}
 }
 
-// No character is free, and none is more than its bytes.
+// No character is free, and none costs more tokens than bytes.
 func TestCharacters(t *testing.T) {
 	for r := rune(0); r <= utf8.MaxRune; r++ {
 		if n := est.Text(string(r)); n < 1 || n > 4 {
@@ -163,8 +163,8 @@ func TestNoAllocation(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(10, func() { est.Text(text) }))
 }
 
-// One more letter, of whatever script, does not make a long word of random letters
-// another one.
+// One more letter, of any script, barely changes the count of a long word of
+// random letters.
 func TestNoiseStays(t *testing.T) {
 	const lower = "abcdefghijklmnopqrstuvwxyz"
 	for _, word := range []string{random(1, 4000, lower), strings.Repeat("qqxxzzvv", 500)} {
@@ -214,7 +214,7 @@ func span(first, last rune) string {
 	return string(all)
 }
 
-// Characters that no text puts together weigh more than words and code, in every
+// Characters in unusual sequences weigh more than words and code, in every
 // vocabulary: the estimates are within a tenth of the counts of o200k.
 func TestNoise(t *testing.T) {
 	const lower, upper, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"

@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// perCut is how many tokens a cut in a text adds or removes at most: the word
+// perCut is the most tokens that a cut in a text adds or removes: the word
 // there becomes two, and seven letters, three consonants and the change from
 // capitals get other weights.
 const perCut = 10
