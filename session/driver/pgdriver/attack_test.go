@@ -67,8 +67,8 @@ func poolWith(t *testing.T, change func(*pgxpool.Config)) *pgxpool.Pool {
 	return pool
 }
 
-// A connection breaks on its way, while the server still has the append before it. The
-// driver tries again, and when the server gets to the first attempt it writes nothing.
+// A connection breaks while the server has yet to run the append. The driver tries
+// again, and when the server gets to the first attempt it writes nothing.
 func TestAttemptOutlivesItsConnection(t *testing.T) {
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run("append, "+level, func(t *testing.T) {
@@ -158,7 +158,7 @@ func testZombie(t *testing.T, level string, write func(context.Context, *pgdrive
 	require.NoError(t, d.Close())
 }
 
-// An append that the server refuses does not take those along that share its
+// An append that the server refuses does not fail others that share its
 // transaction.
 func TestRefusedAlone(t *testing.T) {
 	pool := poolOf(t, server)
@@ -219,7 +219,7 @@ func TestTextsThatCannotBeHeld(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A session that is full says so; its cursors would name another one.
+// Appends to a full session fail; further cursors would name another one.
 func TestFullSession(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)

@@ -61,7 +61,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// In each of two processes crowdSize goroutines append when they are asked.
+// In each of two processes crowdSize goroutines append on command.
 const (
 	crowdSize    = 32
 	crowdAppends = 20
@@ -99,7 +99,8 @@ func (c *crowd) wait(b *testing.B) {
 	require.Equal(b, "done", c.out.Text())
 }
 
-// appendInCrowd is what such a process does: kind, which half, and how many sessions.
+// appendInCrowd runs in such a process. Its args are the kind, the half, and the
+// number of sessions.
 func appendInCrowd(ctx context.Context, pool *pgxpool.Pool, schema string, args []string) error {
 	half, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -159,7 +160,7 @@ func createSessions(b *testing.B, pool *pgxpool.Pool, schema string, sessions in
 	require.NoError(b, d.Close())
 }
 
-// createTable makes what a program would make for itself.
+// createTable makes a table as a program would for itself.
 func createTable(b *testing.B, pool *pgxpool.Pool, schema string, sessions int) {
 	_, err := pool.Exec(b.Context(), fmt.Sprintf(`CREATE SCHEMA %[1]s;
 		CREATE TABLE %[1]s.sessions (id int PRIMARY KEY, lines bigint NOT NULL);

@@ -61,7 +61,7 @@ func photo(seed uint64) transcript.Message {
 }
 
 // A pool of one connection is enough for many appends of media at once, and for all
-// else that touches blobs. Nothing is left of what is erased or deleted.
+// else that touches blobs. Nothing is left of erased or deleted data.
 func TestBlobsOfAStore(t *testing.T) {
 	admin := poolOf(t, server)
 	testBlobsOfAStore(t, admin, newSchema(t, admin), poolWith(t, func(c *pgxpool.Config) { c.MaxConns = 1 }))
@@ -119,7 +119,7 @@ func testBlobsOfAStore(t *testing.T, admin *pgxpool.Pool, schema string, pool *p
 	require.NoError(t, st.Close())
 }
 
-// shown is what a model is shown of a session.
+// shown is a session as a model sees it.
 func shown(t *testing.T, s *session.Session) string {
 	t.Helper()
 	h, err := s.History(t.Context())
@@ -146,8 +146,8 @@ func TestBlobsRefused(t *testing.T) {
 	require.ErrorIs(t, b.Put(t.Context(), ref, hash, []byte("x")), driver.ErrClosed)
 }
 
-// The blobs of a session that was never made go after a day. A session that is made
-// keeps them, and takes none once it is deleted.
+// The blobs of a session that was never made are removed after a day. A session
+// that was made keeps its blobs, and takes none once it is deleted.
 func TestBlobsOfTheUnborn(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)

@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// child is a process of a test, with a schema, what it shall do, and a lease.
+// child is a process of a test, with a schema, a task and a lease.
 func child(url string, args []string) int {
 	if err := talk(context.Background(), url, args); err != nil {
 		fmt.Fprintln(os.Stderr, err)

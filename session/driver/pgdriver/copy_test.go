@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A folder, its copy in a database and the copy of that in a folder are the same.
+// A folder, its copy in a database and that copy's copy in a folder are the same.
 func TestCopy(t *testing.T) {
 	pool := poolOf(t, server)
 	for seed := range uint64(extent(2, 10, 50)) {
@@ -67,8 +67,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// An idempotency key is found in a copy, also that of a batch of many lines which lies
-// across the place where a chunk is full.
+// An idempotency key is found in a copy, even for a batch of many lines that crosses
+// the end of a chunk.
 func TestCopyKeepsKeys(t *testing.T) {
 	pool := poolOf(t, server)
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})

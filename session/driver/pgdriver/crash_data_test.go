@@ -29,7 +29,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A deed is what a worker has done and was acknowledged.
+// A deed is an acknowledged action of a worker.
 type deed struct {
 	Session string // that a picture was appended to
 	Seed    uint64 // of the picture
@@ -37,7 +37,7 @@ type deed struct {
 }
 
 // work appends pictures, and counts in a folder of files, until ctx is done or write
-// fails. Errors are what kills make of calls.
+// fails. Errors come from kills.
 func work(ctx context.Context, d *pgdriver.Driver, n int, write func(deed) error) error {
 	st, m := session.OpenDriver(d, withBlobs(d.Blobs())), d.Memories()
 	key := session.Key{Agent: "main", Channel: "test", Peer: fmt.Sprint(n % 2)}
@@ -76,7 +76,7 @@ func count(ctx context.Context, m memory.Storage, folder string) error {
 	}
 	n, _ := strconv.Atoi(string(data)) // 0 at first
 	err = m.Create(ctx, fmt.Sprintf("%s/%06d", folder, n), []byte(strings.Repeat(fmt.Sprint(n, " "), 500)))
-	if err != nil && !errors.Is(err, fs.ErrExist) { // that is a counter that was not moved on
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the counter was not moved on
 		return err
 	}
 	return m.Write(ctx, folder+"/counter", []byte(strconv.Itoa(n+1)))
@@ -108,8 +108,8 @@ func (a *done) add(d deed) error {
 	return nil
 }
 
-// check finds all that was acknowledged, no blob without a line once something was
-// erased, and no file that is not whole. At most unsure counts were not acknowledged.
+// check finds all acknowledged data, no blob without a line once a session was
+// erased, and only whole files. At most unsure counts were not acknowledged.
 func (a *done) check(t *testing.T, pool *pgxpool.Pool, schema string, unsure int) {
 	t.Helper()
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})

@@ -24,8 +24,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Writers go on while backends and the whole server are killed: what was
-// acknowledged is there once, and so is what was not acknowledged, at most.
+// Writers continue while backends and the whole server are killed: acknowledged
+// lines exist once, and other lines at most once.
 func TestServerKilled(t *testing.T) {
 	s, err := pgtest.Start(t.Context())
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func killBackend(t *testing.T, s *pgtest.Server, rnd *rand.Rand) {
 	}
 }
 
-// conversations are what writers say, by the texts of their messages.
+// conversations are the outcomes of writes, by the texts of the messages.
 type conversations struct {
 	acked   atomic.Int64
 	mu      sync.Mutex
@@ -103,8 +103,8 @@ type conversations struct {
 	refused int
 }
 
-// write appends until ctx is done: alone, in batches, and under idempotency keys,
-// which it tries again until they are acknowledged.
+// write appends until ctx is done: single messages, batches, and batches under
+// idempotency keys, which it retries until they are acknowledged.
 func (c *conversations) write(ctx context.Context, t *testing.T, st *session.Store, key, name string) {
 	var s *session.Session
 	for n := 0; ctx.Err() == nil; n++ {
@@ -126,7 +126,7 @@ func (c *conversations) write(ctx context.Context, t *testing.T, st *session.Sto
 			_, err = s.AppendIf(context.WithoutCancel(ctx), cond, items...)
 		} else if ctx.Err() == nil {
 			n--
-			continue // a read that failed; nothing was said
+			continue // a read failed; nothing was written
 		}
 		c.record(ctx, t, texts, err)
 	}
@@ -203,7 +203,7 @@ func TestClientKilled(t *testing.T) {
 			talk.there[lines.Text()] = true
 		}
 		require.NoError(t, cmd.Process.Kill())
-		for lines.Scan() { // what it said before
+		for lines.Scan() { // its earlier output
 			talk.there[lines.Text()] = true
 		}
 		_ = cmd.Wait() // it was killed

@@ -48,8 +48,8 @@ func TestDriverTwice(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
-// Behind a PgBouncer in transaction mode, with more connections of the driver than to
-// the server, all is as it is without one.
+// Through a PgBouncer in transaction mode, with more connections of the driver than
+// to the server, the driver works as without it.
 func TestPgBouncer(t *testing.T) {
 	url, stop, err := server.Bouncer(t.Context())
 	if errors.Is(err, pgtest.ErrNoBouncer) {

@@ -19,9 +19,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A role without a right on the schema, which may make functions in public as in databases
-// of before version 15, cannot have the role of the store call one: neither a function
-// whose arguments fit a call better than the one of the system, nor one of the same name.
+// A role without a right on the schema, which may make functions in public as before
+// version 15, cannot make the store's role call one: neither a function whose arguments
+// fit a call better than the system's function, nor one of the same name.
 func TestEvilRole(t *testing.T) {
 	admin := poolOf(t, server)
 	schema := newSchema(t, admin)

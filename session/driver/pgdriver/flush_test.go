@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Flush writes commits to disk that did not wait for it.
+// Flush writes commits to disk that had not waited for it.
 func TestFlushOfAsyncAppends(t *testing.T) {
 	pool := poolOf(t, server)
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool), Async: true})

@@ -18,7 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// prose returns a function that returns texts of a length, cut out of what people wrote.
+// prose returns a function that returns texts of a length, cut out of human prose.
 func prose(t testing.TB) func(n int) string {
 	t.Helper()
 	var sb strings.Builder
@@ -34,7 +34,7 @@ func prose(t testing.TB) func(n int) string {
 	}
 }
 
-// made returns a session with lines, each of an append of its own.
+// made returns a session with lines, one append for each.
 func made(t testing.TB, d *pgdriver.Driver, id string, lines int, text func() string) driver.Ref {
 	t.Helper()
 	ctx, ref := t.Context(), driver.Ref{Agent: "main", ID: id}

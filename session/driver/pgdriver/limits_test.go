@@ -53,7 +53,7 @@ func TestLongLines(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// Rows of any time that JSON can hold are listed in their order, whole and by pages.
+// Rows with any time that JSON can hold are listed in order, at once and by pages.
 func TestExtremeTimes(t *testing.T) {
 	pool := poolOf(t, server)
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})

@@ -30,7 +30,8 @@ func TestMemories(t *testing.T) {
 	})
 }
 
-// A driver whose lock has ended writes nothing, wherever, until it has unlocked.
+// A driver whose lock has ended writes nothing, in any folder, until it has
+// unlocked.
 func TestMemoriesLockLost(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)
@@ -86,8 +87,8 @@ func (lessons) Extract(_ context.Context, in memory.Input) ([]memory.Candidate, 
 	return []memory.Candidate{{Category: "preferences", Topic: in.Messages[0].Text(), Text: memory.Text{Abstract: "Likes " + in.Messages[0].Text()}}}, nil
 }
 
-// Memories from sessions of several replicas are known to all of them, and gone when
-// the owner is erased.
+// All replicas see memories from each other's sessions, and none after the owner is
+// erased.
 func TestMemoriesOfAStore(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)

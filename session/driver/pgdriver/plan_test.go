@@ -14,9 +14,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// No statement reads a table from end to end: the server counts the scans of what the
-// driver has really called, statements inside of functions included. With -faults=long
-// there are 100,000 sessions and 10 million lines, which take two minutes.
+// No statement reads a table from end to end: the server counts the scans of the
+// driver's actual calls, statements inside functions included. With -faults=long there
+// are 100,000 sessions and 10 million lines, which take two minutes.
 func TestIndexScans(t *testing.T) {
 	pool := poolOf(t, server)
 	ctx, schema := t.Context(), newSchema(t, pool)
@@ -85,7 +85,7 @@ func TestIndexScans(t *testing.T) {
 }
 
 // counted calls f with a driver on connections of its own, and returns when the server
-// has counted what these have read, which it does when they end at the latest.
+// has counted their reads, which it does at the latest when they end.
 func counted(t *testing.T, pool *pgxpool.Pool, schema string, f func(*pgxpool.Pool, *pgdriver.Driver)) {
 	t.Helper()
 	config := pool.Config()

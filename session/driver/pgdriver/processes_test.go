@@ -30,7 +30,7 @@ type event struct {
 	Lines            []string // that were appended, IDs
 }
 
-// A mixer does all that can be done to sessions that others use as well.
+// A mixer makes all calls on sessions that others use as well.
 type mixer struct {
 	d    *pgdriver.Driver
 	rnd  *rand.Rand
@@ -73,7 +73,7 @@ func (m *mixer) id() string {
 	return fmt.Sprintf("%s-%d", m.name, m.n)
 }
 
-// header returns that of a new session.
+// header returns a new session's header.
 func (m *mixer) header(key string) func(gen int64) (driver.Row, driver.Line) {
 	id := m.id()
 	return func(gen int64) (driver.Row, driver.Line) {
@@ -82,7 +82,7 @@ func (m *mixer) header(key string) func(gen int64) (driver.Row, driver.Line) {
 	}
 }
 
-// user returns a line that can be a head, and says what the head was before it.
+// user returns a line that can be a head, and that names the head before it.
 func (m *mixer) user(before string) driver.Line {
 	id := m.id()
 	return driver.Line{ID: id, Data: fmt.Appendf(nil, `{"type":"user","id":%q,"content":%q}`, id, before)}
@@ -207,8 +207,8 @@ func again(recs iter.Seq2[transcript.Record, error], write func([]byte) error) e
 	return nil
 }
 
-// Two processes do everything at once to the same sessions, and the database has what
-// was acknowledged to both.
+// Two processes make all calls at once on the same sessions, and the database has the
+// acknowledged results of both.
 func TestTwoProcesses(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)
@@ -294,7 +294,7 @@ func checkEvents(t *testing.T, d *pgdriver.Driver, events []event) {
 // noHead is the head of a session without one.
 const noHead = "-"
 
-// checkLines checks that a session has what was acknowledged, once, and that each line
+// checkLines checks that a session has each acknowledged line once, and that each line
 // is where it says.
 func checkLines(t *testing.T, d *pgdriver.Driver, ref driver.Ref, want []string) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// With Async too, a removal has the commit that the server is set to.
+// Even with Async, a removal commits as the server's settings say.
 func TestAsyncRemoval(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)
@@ -75,8 +75,8 @@ func TestAsyncRemoval(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A write waits for the lock of a session no longer than its caller, and the error says
-// what it has waited for.
+// A write waits for the lock of a session no longer than its caller, and the error
+// names that lock.
 func TestLockedByAnother(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)

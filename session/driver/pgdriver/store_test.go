@@ -22,7 +22,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The same things done in a folder and in a database give the same sessions.
+// The same calls on a folder and on a database give the same sessions.
 func TestLikeAFolder(t *testing.T) {
 	folder, err := session.Open(t.TempDir(), nil)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ var (
 	sums  = regexp.MustCompile(`"(crc|idemHash|promptHash)":"[^"]*"`)
 )
 
-// live uses a store in every way and says what came of it, with IDs by their order.
+// live uses a store in every way and returns the results, with IDs by their order.
 func live(t *testing.T, st *session.Store) string {
 	ctx := t.Context()
 	var out strings.Builder
@@ -129,7 +129,7 @@ func live(t *testing.T, st *session.Store) string {
 	return sums.ReplaceAllString(times.ReplaceAllString(text, `"time"`), `"$1":""`)
 }
 
-// follow returns a function that returns the types of the entries that were heard.
+// follow returns a function that returns the types of the followed entries.
 func follow(t *testing.T, s *session.Session) func() []string {
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(chan []string, 1)

@@ -18,8 +18,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A process that holds a turn is stopped until its lease has ended, and somebody else
-// has had a turn. When it goes on it writes nothing.
+// A process that holds a turn is stopped until its lease has ended and another
+// process has had a turn. When it continues it writes nothing.
 func TestStoppedHolder(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)

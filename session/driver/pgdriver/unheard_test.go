@@ -21,8 +21,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A cutter stands between a driver and its server, and breaks one connection: when a
-// message with a text comes by, or when the server has answered it.
+// A cutter is a proxy between a driver and its server. It breaks one connection:
+// when a message with a text passes, or when the server has answered it.
 type cutter struct {
 	port string
 	mu   sync.Mutex // guards the rest
@@ -138,8 +138,8 @@ func readMessage(r io.Reader, typed bool) ([]byte, error) {
 	return message, err
 }
 
-// Connections break in front of and behind every kind of commit. Each write is done
-// once, and says so.
+// Connections break before and after every kind of commit. Each write is done once,
+// and succeeds.
 func TestUnheardCommit(t *testing.T) {
 	admin := poolOf(t, server)
 	schema := newSchema(t, admin)

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m, &server))
 }
 
-// copier copies a folder to a database, or back, and says so after each session.
+// copier copies a folder to a database, or back, and reports each session.
 func copier(name, url string) error {
 	ctx := context.Background()
 	from, err := openFolder(name)
@@ -156,7 +156,7 @@ func TestCopyMedia(t *testing.T) {
 	require.NoError(t, to.Close())
 }
 
-// Other commands work over a database, too.
+// Other commands also work over a database.
 func TestCommands(t *testing.T) {
 	url := server.URL + "&schema=" + crand.Text()
 	convolog(t, 0, "session", "new", "main:cli:user", "--id", "alpha", "--url", url)
