@@ -122,7 +122,7 @@ func (b *boundTurn) step(window int) {
 	}
 }
 
-// erase erases some entry that is there.
+// erase erases some existing entry.
 func (b *boundTurn) erase() {
 	all := storetest.Entries(b.t, b.s)
 	id := all[1+b.rng.IntN(len(all)-1)].ID
@@ -138,8 +138,8 @@ func (b *boundTurn) result(id string, window int) {
 	b.add(transcript.ToolResult(id, text))
 }
 
-// continued counts the requests that hold the one that the same model has answered
-// before, block for block. Before the others the guard has clipped or compacted
+// continued counts the requests that hold, block for block, the last one that the
+// same model answered. Before the others the guard has clipped or compacted
 // something.
 func (b *boundTurn) continued() {
 	prev, all, kept := map[string]guardtest.Recorded{}, 0, 0
@@ -192,8 +192,8 @@ func TestReasoningIsBound(t *testing.T) {
 	}
 }
 
-// The model does enforce the rule: after the first compaction a request with all
-// the reasoning of the history is refused, and the one that a guard makes is not.
+// The model enforces the rule: after the first compaction it refuses a request
+// with all the reasoning of the history, but not the guard's request.
 func TestReasoningBehindCompaction(t *testing.T) {
 	const window = 40_000
 	b := newBoundTurn(t, 0, window)
@@ -220,7 +220,7 @@ func TestReasoningBehindCompaction(t *testing.T) {
 	require.Zero(t, b.bare)
 }
 
-// When reasoning is refused all the same, the guard sends the request once more
+// If reasoning is refused nevertheless, the guard sends the request once more
 // without any, and later requests hold only later reasoning.
 func TestRefusedReasoning(t *testing.T) {
 	b := newBoundTurn(t, 1, 40_000)

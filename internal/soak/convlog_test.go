@@ -173,7 +173,7 @@ func (w *walk) hear(v reflect.Value) {
 	}
 }
 
-// A guard sends nothing of a channel log either.
+// A guard also sends no part of a channel log.
 func TestGuardSendsNoChannelLog(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)

@@ -212,7 +212,7 @@ func keeps(w, known storetest.World, unknown, deleting bool) error {
 }
 
 // everyFault makes every step-th call of the i-th workload fail, once or for
-// good, until a run does not get that far or limit faults did harm.
+// good, until a run ends before that call or limit faults did harm.
 func everyFault(t testing.TB, open storetest.Opener, i int, sticky bool, step, limit int) (runs int, broken []string) {
 	wl := workloads[i]
 	for n := 1 + i%step; len(broken) < limit; n += step {
@@ -230,7 +230,7 @@ func everyFault(t testing.TB, open storetest.Opener, i int, sticky bool, step, l
 }
 
 // TestEveryCallFails is the loop of SQLite: the first system call fails, then
-// the second, until a run does not get that far; once, and for good.
+// the second, until a run ends before the call; once, and for good.
 func TestEveryCallFails(t *testing.T) {
 	t.Parallel()
 	step := storetest.Extent(*storetest.Faults, 83, 1, 1)
@@ -286,7 +286,7 @@ func openHasty(dir string, opts *session.Options) (*session.Store, error) {
 	return session.OpenDriver(&hasty{drv, map[driver.Ref][]driver.Line{}}, opts), nil
 }
 
-// A store whose memory is ahead of its file is found out.
+// The harness finds a store whose memory is ahead of its file.
 func TestFaultHarnessBites(t *testing.T) {
 	t.Parallel()
 	for i, wl := range workloads {

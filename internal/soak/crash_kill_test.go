@@ -26,8 +26,8 @@ import (
 
 func init() { storetest.Register("crowd", crowdChild) }
 
-// record is the text of the n-th record of a writer. The rest of it follows from
-// its beginning, so that a reader can check it.
+// record is the text of the n-th record of a writer. Its beginning determines
+// the rest, so that a reader can check it.
 func record(writer, n, size int) string {
 	head := fmt.Sprintf("%d %d %d ", writer, n, size)
 	return head + strings.Repeat(string(rune('a'+(writer+n)%26)), max(0, size-len(head)))
@@ -151,7 +151,7 @@ func killAll(t *testing.T, dir string, all []*doomed) {
 	}
 }
 
-// Four processes write to one session and are killed in the middle of it. All
+// Four processes write to one session and are killed while they do. All
 // acknowledged records are there, whole, once and in order, and torn ones are
 // reported as damage.
 func TestKillCrowd(t *testing.T) {

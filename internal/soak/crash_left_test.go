@@ -15,9 +15,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// cutAfter runs work in a folder, and calls check with the states of it that a power cut may
-// leave after that, or from the moment on at which work calls from. Of more than a hundred
-// states these are a sample, unless -faults=gate asks for all.
+// cutAfter runs work in a folder, and calls check with the states that a power cut may leave
+// after it, or at any moment after work has called from. Of more than a hundred states these
+// are a sample, unless -faults=gate asks for all.
 func cutAfter(t *testing.T, work func(dir string, from func()), check func(dir string)) {
 	t.Helper()
 	s := &storetest.Spy{Dir: storetest.Scratch(t)}
@@ -175,8 +175,8 @@ func TestCutAfterARestore(t *testing.T) {
 	}, func(dir string) { stands(t, dir, ids[0]) })
 }
 
-// A process that was killed has made folders and not synced the ones they are in. That
-// is made up for before a session in them is promised.
+// A killed process has made folders and not synced their parents. They are synced
+// before a session in them is promised.
 func TestCutAfterFoldersOfAKilled(t *testing.T) {
 	t.Parallel()
 	for _, left := range []string{"agents", "agents/main", "agents/main/sessions", "agents/main/archive"} {

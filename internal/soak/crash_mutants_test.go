@@ -28,7 +28,7 @@ func noSync(which func(path string) bool) func(c storetest.Call) storetest.Verdi
 	}
 }
 
-// credulous believes the index where the index knows a session.
+// credulous trusts the index about each session in it.
 func credulous(dir string, opts *session.Options) (*session.Store, error) {
 	rows := map[string]driver.Row{}
 	index, _ := os.ReadFile(filepath.Join(dir, "agents/main/sessions.jsonl"))
@@ -81,8 +81,8 @@ func openBatchless(dir string, opts *session.Options) (*session.Store, error) {
 	return session.OpenDriver(batchless{drv}, opts), nil
 }
 
-// The harness finds the defect of each naive writer, or it would also miss one
-// in this writer.
+// The harness finds the defect of each naive writer; otherwise it could miss
+// defects of this writer.
 func TestCrashHarnessBites(t *testing.T) {
 	t.Parallel()
 	stride := storetest.Extent(*storetest.Faults, 600, 64, 64)

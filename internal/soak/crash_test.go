@@ -117,9 +117,9 @@ func tryState(c storetest.Crash, dir string, open storetest.Opener) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// again is how often a state that is found to be wrong is tried again. A reader
-// does not wait for a lock for more than 100 ms: on a machine that stands still
-// it may leave a tail as it is. A fault of the store shows every time.
+// again is how often a wrong state is tried again. A reader waits at most 100
+// ms for a lock: on a stalled machine it may leave a tail as it is. A fault of
+// the store shows every time.
 const again = 4
 
 // endure checks the states of a workload until limit of them are wrong for a
@@ -189,7 +189,7 @@ func TestCrash(t *testing.T) {
 				t.Parallel()
 				which := which
 				if wl.Name == "large" && *storetest.Faults == "short" {
-					which.Stride *= 8 // its states are dear to make
+					which.Stride *= 8 // its states are costly to make
 				}
 				n, broken := endure(t, wl, policy, storetest.Mutant{}, which, "", 5)
 				total.Add(int64(n))

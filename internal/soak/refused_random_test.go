@@ -100,7 +100,7 @@ func (f *fussy) answer(r guardtest.Request) guardtest.Answer {
 	return guardtest.Answer{Blocks: content}
 }
 
-// medium is an image or a document that services read, or one that they do not.
+// medium is an image or a document, readable by services or not.
 func (f *fussy) medium() transcript.Block {
 	f.n++
 	b := transcript.Block(storetest.Screenshot(60, uint64(f.n)))
@@ -158,8 +158,8 @@ func (f *fussy) step() {
 	}
 }
 
-// ask calls the model, again after an error that a client meets by waiting, and once more
-// if four calls were not enough.
+// ask calls the model, again after an error that clients wait for, and once more if four
+// calls were not enough.
 func (f *fussy) ask() *transcript.Response {
 	s := &service{api: f.api, host: f.host, model: f.model}
 	var err error

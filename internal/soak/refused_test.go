@@ -31,7 +31,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A dialect is how to speak to an API.
+// A dialect is a way to call an API.
 type dialect struct {
 	model  string
 	path   string
@@ -193,9 +193,10 @@ func (r partRow) apis() []string {
 	return nil
 }
 
-// Each refusal of a part is cured in the turn that meets it; it is recorded, so that a
-// restart, another process and a fork meet it no more, and a compaction at most once.
-// Another model and another endpoint are shown everything, and no text is lost.
+// Each refusal of a part is cured in the turn that meets it; it is recorded, so that
+// it does not recur after a restart, in another process or in a fork, and after a
+// compaction at most once. Another model and another endpoint get everything, and no
+// text is lost.
 func TestRefusedParts(t *testing.T) {
 	twice := 0
 	for n, row := range partRows(t) {
@@ -297,7 +298,7 @@ func wide(seed uint64) transcript.Block {
 }
 
 // Many large screenshots that come to Claude from another model cost one refused call,
-// or none if the limits of the service are known, and later ones none.
+// or none if the limits of the service are known. Later ones cost none.
 func TestManyScreenshots(t *testing.T) {
 	for takes, most := range map[bool]int{false: 2, true: 0} {
 		m := &guardtest.Model{Keep: -1, Bind: guardtest.BindError, Answer: thought}

@@ -76,7 +76,7 @@ func (s speaker) complete(ctx context.Context, m *guardtest.Model, req transcrip
 	return body, answer, err
 }
 
-// editDriver counts the lines that change the shown past.
+// editDriver counts the lines that change the history sent so far.
 type editDriver struct {
 	driver.Driver
 	edits int

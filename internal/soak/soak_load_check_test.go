@@ -32,7 +32,7 @@ func TestSoakLoadIsDeterministic(t *testing.T) {
 	}
 }
 
-// A workload keeps its promises, a strict model takes all of it, and each fact
+// A workload is as documented, a strict model accepts all of it, and each fact
 // is in one turn only.
 func TestSoakLoad(t *testing.T) {
 	storetest.SkipRace(t)
@@ -123,7 +123,7 @@ func TestSoakLoad(t *testing.T) {
 	t.Log(seen, places)
 }
 
-// allSaid is all that is said in messages, as it is written.
+// allSaid is all the text of messages, as it is written.
 func allSaid(t *testing.T, messages []transcript.Message) string {
 	t.Helper()
 	body, _, err := anthropic.Format{}.Request(transcript.Request{Messages: messages})

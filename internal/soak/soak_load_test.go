@@ -9,13 +9,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// soakLoad is a long conversation that is made up from a seed: the user's
-// texts, the model's calls, the results, and the facts to remember. It goes
-// from tasks of a coding agent (reading, searching, testing and editing files,
-// also several at once, with errors, images, base64 and results that are larger
-// than the window) to plain talk in several scripts and back. The same soakLoad
-// gives the same turns, in whatever order they are asked for. It is plain data
-// and safe for several goroutines.
+// soakLoad is a long conversation, made up from a seed: the user's texts, the
+// model's calls, the results, and the facts to remember. It goes from tasks of
+// a coding agent (reading, searching, testing and editing files, also several
+// at once, with errors, images, base64 and results that are larger than the
+// window) to plain talk in several scripts and back. The same soakLoad gives
+// the same turns, in whatever order they are asked for. It is plain data and
+// safe for several goroutines.
 type soakLoad struct {
 	Seed uint64
 	// Window is the window of the model in tokens, which also defines huge
@@ -27,8 +27,8 @@ type soakLoad struct {
 type soakTurn struct {
 	// N is its number, from 0.
 	N int
-	// User is the message that begins it, and Request its words with the wish.
-	// They occur in no other turn.
+	// User is the message that begins it, and Request the words that state the
+	// wish. They occur in no other turn.
 	User    transcript.Message
 	Request string
 	// Steps are what the model does before its last words.
@@ -48,7 +48,7 @@ type soakStep struct {
 	Results []transcript.Message
 }
 
-// reply is what the model answers after a number of steps of the turn.
+// reply is the model's answer after a number of steps of the turn.
 func (t soakTurn) reply(steps int) guardtest.Answer {
 	if steps < len(t.Steps) {
 		s := t.Steps[steps]
@@ -81,7 +81,7 @@ func (w soakLoad) turn(n int) soakTurn {
 	return t.soakTurn
 }
 
-// turnMaker is a soakTurn in the making.
+// turnMaker makes a soakTurn.
 type turnMaker struct {
 	soakTurn
 	*rand.Rand
@@ -91,7 +91,7 @@ type turnMaker struct {
 	planted int // facts so far
 }
 
-// one reports something that is true once in n times.
+// one is true once in n times.
 func (t *turnMaker) one(n int) bool { return t.IntN(n) == 0 }
 
 // request begins the user's message.

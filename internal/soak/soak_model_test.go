@@ -15,25 +15,24 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// soakModel asks a model of package guardtest. To read each request of a long
-// conversation anew takes most of the time of a soak, so one that only adds
-// messages to the request before it is judged by those: as rendered and read
-// again, with the messages before them, by [wiretest.Validate], the window and the
-// output limit. Every doubtful request goes to the model, and so does one request
-// in that number.
+// soakModel asks a model of package guardtest. Reading each request of a long
+// conversation anew takes most of the time of a soak. So a request that only adds
+// messages to the one before is judged by these messages: rendered and read again
+// with the earlier ones, by [wiretest.Validate], the window and the output limit.
+// Every doubtful request goes to the model, and so does one in a fixed number.
 type soakModel struct {
 	*guardtest.Model
 	every  int
-	answer func() guardtest.Answer // of a request that is in order
+	answer func() guardtest.Answer // for a valid request
 	seen   func(body []byte)       // called with each request, unless it is nil
 
 	asked   int    // requests
-	judged  int    // those that were judged here
+	judged  int    // requests that were judged here
 	body    []byte // of the last request, up to the end of its messages
 	start   int    // where its messages begin
 	ends    []int  // where each of them ends
 	read    []transcript.Message
-	counted int // their tokens, each for itself
+	counted int // their tokens, counted one by one
 }
 
 var messagesMember = []byte(`"messages":[`)
@@ -87,8 +86,8 @@ func (m *soakModel) say(a guardtest.Answer, prompt int) *transcript.Response {
 	return r
 }
 
-// note reads the messages of a request, and reports whether all of the last
-// request's are still in it.
+// note reads the messages of a request, and reports whether it still holds all
+// messages of the last one.
 func (m *soakModel) note(body []byte) (same bool, err error) {
 	at := bytes.Index(body, messagesMember)
 	if at < 0 || !bytes.HasSuffix(body, []byte("]}")) {

@@ -14,8 +14,9 @@ import (
 type soakReport struct {
 	Name  string
 	Turns int
-	// Asked is what the model was sent. Recovered are the calls that were made
-	// again after an overflow and came through, Lost the calls of Do that failed.
+	// Asked counts the requests to the model. Recovered are the calls that
+	// succeeded when made again after an overflow, Lost the calls of Do that
+	// failed.
 	Asked           guardtest.Stats
 	Recovered, Lost int
 	// Summarizer counts the requests to its model, if it has one. Failures are
@@ -46,7 +47,7 @@ var depths = [...]int{1, 2, 4, 8, 16, 32}
 type carriers struct {
 	Asked    int
 	Verbatim int // in the part that is kept
-	Code     int // in what code has added to the summary, or has written as a whole
+	Code     int // in text that code has added to the summary, or in a summary by code
 	Model    int // in the words of a model
 	Lost     int
 }
@@ -65,7 +66,7 @@ func (c *carriers) add(found carrier) {
 	}
 }
 
-// byCode is the summarised part that code has carried.
+// byCode is the part of the summarised facts that code has carried.
 func (c *carriers) byCode() float64 {
 	return float64(c.Code) / float64(max(c.Asked-c.Verbatim, 1))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// uuids are the IDs of entries, which differ from one run to the next.
+// uuids are the IDs of entries, which differ between runs.
 var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// byBytes is how many tokens a byte of JSON has. It finds as many in one ID of an
-// entry as in another.
+// byBytes is the number of tokens in a byte of JSON. So all entry IDs count the
+// same.
 type byBytes float64
 
 // Count implements tokens.Counter.

@@ -37,7 +37,7 @@ type soaked struct {
 	turn  soakTurn
 	steps int // that the model has made in the turn
 
-	refusal func(error) error // what the errors of the model are changed to
+	refusal func(error) error // changes the errors of the model
 
 	facts     []toldFact
 	open      []string // the requests of turns that are not over
@@ -99,7 +99,7 @@ func (k *soaked) observe(ctx context.Context, e session.Event) {
 		k.before, k.appends = k.next(), 0
 	case session.EventCompactionFailed:
 		k.report.Failures++
-		if k.appends > 1 { // that it has failed is noted
+		if k.appends > 1 { // the failure is noted
 			k.t.Errorf("turn %d: a compaction that failed has made %d appends", k.turn.N, k.appends)
 		}
 		if after := k.next(); after != k.before {
@@ -122,7 +122,7 @@ func (k *soaked) observe(ctx context.Context, e session.Event) {
 // next is the body of the request that another process would send.
 func (k *soaked) next() string { return storetest.Request(k.t, k.s) }
 
-// look looks for what the user has said and wants.
+// look looks for the user's texts and requests.
 func (k *soaked) look(ctx context.Context) {
 	h, err := k.s.History(ctx)
 	require.NoError(k.t, err)
@@ -151,7 +151,7 @@ func (k *soaked) look(ctx context.Context) {
 	}
 }
 
-// remembered is for how many compactions an identifier is to be remembered. The
+// remembered is the number of compactions that an identifier must survive. The
 // carried members have at most a twelfth of the window, and users of a soak name
 // something new in nearly every turn: in a small window older names give way.
 func (k *soaked) remembered() int {
@@ -286,7 +286,7 @@ func (k *soaked) calibration() transcript.Calibration {
 	return c
 }
 
-// summarizer returns one of the three that write the summaries of a soak.
+// summarizer returns one of the three summarizers of a soak.
 func (k *soaked) summarizer(name string) compact.Summarizer {
 	rule := map[string]guardtest.Rule{"lossy": lossy, "adversarial": adversarial}[name]
 	if rule == nil {

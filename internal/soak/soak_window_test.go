@@ -84,7 +84,7 @@ func TestSoakHiddenWindow(t *testing.T) {
 		k.opts.Compact.Trigger = compact.Trigger{}
 		k.opts.Compact.Summarizer = k.summarizer([]string{"extractive", "lossy", "adversarial"}[i%3])
 		k.model.Counter = tokens.Estimator{Family: family}
-		k.model.ReserveOutput = i%len(refusals) == 0 // which the others do not mention
+		k.model.ReserveOutput = i%len(refusals) == 0 // other refusals do not mention it
 		k.refusal = func(err error) error {
 			e, ok := errors.AsType[*wire.APIError](err)
 			over := slices.DeleteFunc(k.model.Requests(), func(r guardtest.Recorded) bool { return r.Outcome != guardtest.Overflow })
