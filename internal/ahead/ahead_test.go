@@ -28,8 +28,8 @@ func all[T any](values []T, err error) iter.Seq2[T, error] {
 	}
 }
 
-// The results come in order, all that came before an error before the error, and those
-// that are taken ahead are as many as were asked for.
+// The results come in order, results before an error before it, and at most as many
+// values are taken ahead as asked for.
 func TestMap(t *testing.T) {
 	failed := errors.New("failed")
 	values := make([]int, 2000)
@@ -63,8 +63,8 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// Values of any size come in order, no more of them are taken ahead than the loop may
-// have, and whatever ends the loop, no goroutine works for it any longer.
+// Values of any size come in order, no more of them are taken ahead than allowed, and
+// however the loop ends, no goroutine works for it any longer.
 func TestMapEnds(t *testing.T) {
 	failed := errors.New("failed")
 	for seed := range uint64(300) {
@@ -127,7 +127,7 @@ func TestMapEnds(t *testing.T) {
 	}
 }
 
-// Nothing is kept of values that the loop has passed.
+// Map keeps no value that the loop has passed.
 func TestMapKeepsNothing(t *testing.T) {
 	const big = 1 << 20
 	sizes := []int{}

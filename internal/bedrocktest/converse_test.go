@@ -81,7 +81,7 @@ func streamed(t testing.TB, c *bedrockruntime.Client, req transcript.Request) (*
 	return stream.Response(), events.Err()
 }
 
-// event returns the type and the JSON of what the SDK has read.
+// event returns the type and the JSON of an event read by the SDK.
 func event(t testing.TB, e types.ConverseStreamOutput) (kind string, payload []byte) {
 	t.Helper()
 	switch e := e.(type) {
@@ -141,8 +141,8 @@ func same(t testing.TB, got, want []byte) {
 	}
 }
 
-// A rendered request decodes into the SDK's types, and what the official client
-// makes of them means the same and is accepted.
+// A rendered request decodes into the SDK's types, and the official client's
+// request means the same and is accepted.
 func TestRequest(t *testing.T) {
 	thinking := bedrock.Format{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}
 	m := &guardtest.Model{}
@@ -157,7 +157,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Whatever a transcript holds, what is rendered of it goes through the types.
+// Requests rendered from any transcript go through the types.
 func TestRandomRequests(t *testing.T) {
 	var blocks []string
 	for _, m := range everything(t).Messages {
@@ -197,8 +197,7 @@ func TestRandomRequests(t *testing.T) {
 	}
 }
 
-// An answer comes through the official client as it was said, whole and in
-// events.
+// An answer comes through the official client unchanged, whole and in events.
 func TestAnswer(t *testing.T) {
 	call := guardtest.Tool("read", `{"a":[1.5,"<"],"b":"one two three four five six"}`)
 	call.ID = "tooluse_1"
@@ -244,7 +243,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// The errors of the SDK are told apart by the guard.
+// The guard distinguishes the errors of the SDK.
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -276,8 +275,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A stream that the connection cuts is kept as far as it came. The SDK may take
-// the cut for the end, so the stop reason is what says it.
+// The received part of a stream cut by the connection is kept. The SDK may take
+// the cut for the end, so only the stop reason shows it.
 func TestCut(t *testing.T) {
 	m := &guardtest.Model{Answer: guardtest.Always(guardtest.CutAfter(4, guardtest.Say(strings.Repeat("one two three four ", 20))))}
 	resp, _ := streamed(t, newClient(t, m), transcript.Request{Model: model, Messages: []transcript.Message{transcript.UserText("hi")}})

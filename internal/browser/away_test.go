@@ -46,7 +46,8 @@ func TestServerAway(t *testing.T) {
 	tb.errors() // the console shows the failed requests
 }
 
-// The document stays bounded for someone who reads above while much is said below.
+// The document stays bounded while the user reads above and many messages arrive
+// below.
 func TestManyWhileReadingAbove(t *testing.T) {
 	url, store := served(t, &serve.Options{})
 	s := numbered(t, store, "much", 200)

@@ -209,7 +209,7 @@ func (tb *tab) capture(params object) []byte {
 	return data
 }
 
-// texts returns what the messages say.
+// texts returns the texts of the messages.
 func (tb *tab) texts() (all []string) {
 	tb.Helper()
 	for _, text := range tb.js(`[...document.querySelectorAll("#feed .text")].map(e => e.textContent)`).([]any) {

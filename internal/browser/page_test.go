@@ -37,8 +37,8 @@ func numbered(t *testing.T, store *session.Store, id string, n int) *session.Ses
 	return s
 }
 
-// In a session of 10,000 messages the first and the last are reached, and all between
-// them in order by scrolling, with some hundred in the document at a time.
+// In a session of 10,000 messages the first and the last can be reached, and by
+// scrolling all between them in order, with some hundred in the document at a time.
 func TestLong(t *testing.T) {
 	const n = 10_000
 	url, store := served(t, &serve.Options{})
@@ -136,7 +136,7 @@ func TestLive(t *testing.T) {
 	require.Equal(t, []string{"Tell me a story.", said, "Again."}, tb.texts())
 }
 
-// hostile are texts that would do something if they were anything but text.
+// hostile are texts that would act if they were treated as more than text.
 var hostile = []string{
 	`<script>window.hit = 1; alert(1)</script>`,
 	`<img src=x onerror="window.hit=2"><svg onload="window.hit=3"><iframe src="javascript:parent.hit=4"></iframe>`,
@@ -149,7 +149,7 @@ var hostile = []string{
 	"\u2028window.hit=10\u2029]]>&lt;&amp;",
 }
 
-// hostileTalk says all of them, in every place where something can be said.
+// hostileTalk puts all of them in every place for a text.
 func hostileTalk(t *testing.T, store *session.Store) *session.Session {
 	t.Helper()
 	s := talk(t, store, "hostile")
@@ -233,7 +233,7 @@ func TestExportedFile(t *testing.T) {
 	}
 }
 
-// Everything that is done with a mouse is done with keys.
+// Everything that works with a mouse works with keys.
 func TestKeyboard(t *testing.T) {
 	url, store := served(t, &serve.Options{})
 	numbered(t, store, "other", 2)
@@ -290,8 +290,8 @@ func TestKeyboard(t *testing.T) {
 	require.Equal(t, true, tb.js(`document.querySelectorAll("nav[aria-label], main[aria-label], [role=feed], [aria-live=polite]").length >= 4`))
 }
 
-// Without a key nothing is visible; with one, its owner's sessions; the key is kept
-// where no script reads it.
+// Without a key nothing is visible; with one, its owner's sessions are. The key is
+// kept where no script reads it.
 func TestSignIn(t *testing.T) {
 	url, store := served(t, &serve.Options{
 		Auth:        serve.Keys(map[string]serve.Principal{"alice-key": {Owner: "alice"}, "bob key ü;": {Owner: "bob"}, "root": {Admin: true}}),

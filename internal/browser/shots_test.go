@@ -105,7 +105,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// contrast is the lowest of the contrasts of texts and their backgrounds.
+// contrast is the lowest contrast between a text and its background.
 const contrast = `(() => {
 	const c = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const rgb = s => { c.clearRect(0, 0, 1, 1); c.fillStyle = s; c.fillRect(0, 0, 1, 1); return c.getImageData(0, 0, 1, 1).data; };

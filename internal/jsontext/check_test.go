@@ -21,8 +21,8 @@ var documents = []string{
 	`true`, `tru`, `truex`, `false`, `null`, `nul`, `nullnull`, `NaN`,
 }
 
-// Valid is what encoding/json and unicode/utf8 say together, and a Walk is
-// Valid and Members in one.
+// Valid agrees with encoding/json and unicode/utf8 together, and a Walk with
+// Valid and Members.
 func FuzzValid(f *testing.F) {
 	for _, doc := range documents {
 		f.Add([]byte(doc))

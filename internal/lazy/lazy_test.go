@@ -24,13 +24,13 @@ func TestRegexp(t *testing.T) {
 	require.Same(t, re.Get(), re.Get())
 }
 
-// A source that is no expression costs nothing until it is used.
+// An invalid source costs nothing until it is used.
 func TestRegexpBadSource(t *testing.T) {
 	re := lazy.New(`(`)
 	require.Panics(t, func() { re.Get() })
 }
 
-// Alternatives are one expression, and what they are made of stays as it was.
+// Alternatives are one expression, and its parts stay unchanged.
 func TestRegexpOr(t *testing.T) {
 	var none *lazy.Regexp
 	a := none.Or(`^a$`)

@@ -44,8 +44,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// The time for a long line of blocks grows with its length. If it grew with the square
-// of it, this test would take an hour.
+// The time for a long line of blocks grows with its length. If it grew with the
+// square, this test would take an hour.
 func TestOfBlocksInALine(t *testing.T) {
 	require.Equal(t, "hello", title.Of(strings.Repeat("<a></a>", 2_000_000)+"hello"))
 }

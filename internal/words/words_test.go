@@ -85,7 +85,7 @@ func TestQueryAny(t *testing.T) {
 
 var spellings = flag.Int("spellings", 1_000, "how many random texts TestQueryLikeNaive compares")
 
-// simple finds what a query of one word finds, character by character.
+// simple finds the matches of a query of one word, character by character.
 func simple(word, text string) bool {
 	folded := words.Fold(word)
 	whole := words.Fold(text)
@@ -103,8 +103,8 @@ func simple(word, text string) bool {
 	return false
 }
 
-// The bytes of a line never rule out what its texts have, however they are
-// written, and what is found is what is found character by character.
+// The bytes of a line never rule out a match in its texts, however they are
+// written, and a search finds the same matches as simple.
 func FuzzQuery(f *testing.F) {
 	f.Add("user", "getUserByID of a/b/c.go", byte(0))
 	f.Add("據庫", "據庫ＡＢ é \u212a ſ", byte(3))
@@ -205,7 +205,7 @@ func written(t *testing.T, text string, how byte) []byte {
 }
 
 // The time for a run of characters without width, or of accents, grows with its length.
-// If it grew with the square of it, this test would take hours.
+// If it grew with the square, this test would take hours.
 func TestLongRuns(t *testing.T) {
 	const n = 200_000
 	for _, mark := range []string{"\u00ad", "\u200b", "\u0301", "\u0344"} {

@@ -55,8 +55,8 @@ func decompose(r rune) string {
 	return sb.String()
 }
 
-// The table is the one of x/text without the omitted characters, without those
-// that become a space with something, and without letters of Hangul.
+// The table equals x/text's without the omitted characters, characters that
+// become a space with something, and letters of Hangul.
 func TestForms(t *testing.T) {
 	require.Equal(t, unicode.Version, norm.Version)
 	forms := map[string][]rune{}
