@@ -7,9 +7,9 @@ import (
 )
 
 // Create makes the log that name refers to within root, with the lines in
-// first as its beginning, and opens it. It never overwrites: a name in use, by
-// whatever, matches [fs.ErrExist]. The file's mode is 0600; its folder must
-// exist.
+// first as its beginning, and opens it. It never overwrites: if the name is in
+// use, the error matches [fs.ErrExist]. The file's mode is 0600; its folder
+// must exist.
 //
 // The lines go to a temporary file in the same folder, which is synced and then
 // renamed, and the folder is synced, unless the policy is [SyncNever]. So a

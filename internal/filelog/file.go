@@ -81,7 +81,7 @@ func openNamed(root *os.Root, name string, opts *Options) (*opened, error) {
 	return newOpened(root, name, f, opts)
 }
 
-// newOpened wraps f, which it closes if it fails. Name is what Lookup looks up.
+// newOpened wraps f, which it closes if it fails. Lookup looks up name.
 func newOpened(root *os.Root, name string, f *os.File, opts *Options) (*opened, error) {
 	id, err := f.Stat()
 	if err != nil {

@@ -22,12 +22,12 @@ func (l *Log) Size() (int64, error) {
 	return now.size, l.settleDebts(context.Background(), err)
 }
 
-// Close waits for the calls under way, syncs what [SyncAlways] or
-// [SyncInterval] still owe, and closes the file. If a copy has taken the place of
-// the file and lines are owed, Close waits for the append lock of the copy. Callers that
-// wait for a lock give up with [ErrClosed], and so does every later call, Close included.
-// The file is closed even if an error is returned; a [*driver.NotDurableError] gives the
-// bytes in doubt.
+// Close waits for the calls under way, syncs lines unsynced under [SyncAlways] or
+// [SyncInterval], and closes the file. If a copy has taken the place of the file and
+// must hold lines of this Log, Close waits for the append lock of the copy. Callers that
+// wait for a lock give up with [ErrClosed], and so does every later call, Close
+// included. The file is closed even if an error is returned; a [*driver.NotDurableError]
+// gives the bytes in doubt.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -62,8 +62,8 @@ func (l *Log) Close() error {
 	}
 }
 
-// Recover makes a Log whose sync failed usable again. On one that has not
-// failed it is [Log.Flush].
+// Recover makes a Log whose sync failed usable again. On a sound Log it is
+// [Log.Flush].
 //
 // When the error is nil, everything this Log has ever acknowledged is on stable
 // storage, and so is everything else that is in the file now. That includes the
@@ -108,7 +108,7 @@ func (l *Log) Recover(ctx context.Context) error {
 // [ErrReplaced] when the name no longer refers to this file. When it fails with a
 // [*driver.NotDurableError] the Log acknowledges nothing more before [Log.Recover].
 // The context is honoured until a sync begins, and while another call's sync is
-// running. A read-only Log owes nothing.
+// running. A read-only Log syncs nothing.
 func (l *Log) Flush(ctx context.Context) error {
 	if l.opts.ReadOnly {
 		return l.Sync(ctx)

@@ -193,9 +193,9 @@ func (l *Log) Failed() *driver.NotDurableError {
 	return l.failed
 }
 
-// ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so bytes
-// after the last '\n' may be a write in progress. It still works after another
-// file has taken the name.
+// ReadAt implements [io.ReaderAt] on the file. It takes no lock, so bytes after
+// the last '\n' may be a write in progress. It still works after another file
+// has taken the name.
 func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 	if err := l.begin("read"); err != nil {
 		return 0, err

@@ -20,7 +20,7 @@ func (l *Log) tell(ctx context.Context, waited time.Duration, err error, w writt
 	}
 }
 
-// tellSync reports a sync, unless s is zero because another call has led it.
+// tellSync reports a sync, unless s is zero: another call has led it.
 func (l *Log) tellSync(ctx context.Context, s Synced) {
 	if l.opts.Observe != nil && s != (Synced{}) {
 		l.opts.Observe(ctx, s)

@@ -28,8 +28,8 @@ func RemoveTemps(root *os.Root, name string) error {
 }
 
 // RemoveDrafts is [RemoveTemps], but also removes the files of writers at work: their
-// [Draft.Install] then fails. It is for words that must not stay: a writer killed
-// later leaves none either.
+// [Draft.Install] then fails. It is for words that must not stay: even a writer
+// killed later leaves no file.
 func RemoveDrafts(root *os.Root, name string) error {
 	return removeTempsOf(root, name, (*os.Root).Remove)
 }

@@ -22,7 +22,7 @@ func (e extent) cover(o extent) extent {
 
 const (
 	// maxUnsynced is how many bytes a Log keeps in memory because a cure may
-	// have to write them again. An Append that exceeds it syncs, whatever the
+	// have to write them again. An Append that exceeds this syncs, whatever the
 	// interval.
 	maxUnsynced = 8 << 20
 	// maxSpare is how large a buffer a Log keeps while it is empty.
