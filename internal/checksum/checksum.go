@@ -50,8 +50,7 @@ func Ends(line []byte) bool {
 // checksum is intact. The line must have no white space around it.
 //
 // Intact also recognises a checksum whose member name was damaged. Otherwise
-// one wrong byte could turn a line with a checksum into one that looks as if it
-// had never had one.
+// one wrong byte could make a line with a checksum look like a line without.
 func Intact(line []byte) bool {
 	n := len(line) - size
 	if n <= 0 || line[n] != ',' || string(line[n+5:n+8]) != `":"` || string(line[len(line)-2:]) != end {

@@ -4,8 +4,8 @@
 //	go -C internal/consumer run . "$PWD"
 //
 // It packs the root module and each nested one that is not below internal, as the last
-// commit has them, into a folder that serves as GOPROXY. The version is the one that
-// go.work names. Then it installs each program, and builds a program that imports each
+// commit has them, into a folder that serves as GOPROXY. The version is the one in
+// go.work. Then it installs each program, and builds a program that imports each
 // package that may be imported. It ends with status 1 if one of these commands fails:
 // if a go.mod has a replace line, or lacks a requirement that the workspace supplies.
 //

@@ -109,7 +109,7 @@ type index struct {
 	file    *os.File        // nil if missing
 	info    fs.FileInfo     // of file
 	applied int64           // offset after the last line that was applied: set by read
-	version int             // of the file; 0 if its first line does not say
+	version int             // of the file; 0 if its first line lacks it
 	by      atomic.Int64    // this process as a writer; 0 before its first append
 	named   atomic.Bool     // the file names it
 	writers map[int64]bool  // open ones; true if found dead, see seekDead

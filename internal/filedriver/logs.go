@@ -259,8 +259,8 @@ func (d *Driver) remember(ref driver.Ref, l *filelog.Log) bool {
 	return ok || err != nil
 }
 
-// identify returns an error, once, if a transcript is not the one that had its name when
-// this driver last opened or closed it.
+// identify returns an error, once, if a transcript is not the file that this driver last
+// opened or closed under its name.
 func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
 	fits := d.mark(ref).fits(l)
 	if !fits {

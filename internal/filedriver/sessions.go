@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// isAnother reports whether a transcript differs from the one this driver knows. The
-// next call that opens it returns the error.
+// isAnother reports whether a transcript is not the one this driver knows. The next
+// call that opens it returns the error.
 func (a *agent) isAnother(f found) bool {
 	ref := driver.Ref{Agent: a.name, ID: f.id}
 	if o, err := a.d.logs.acquire(ref, closedLog); err == nil {

@@ -134,7 +134,8 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	// An erase rewrites the file itself, once the new row of the session is there.
+	// An erase rewrites the file itself, once the new row of the session is
+	// written.
 	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
 		if err := x.rewrite(false); err != nil { // it continues to grow
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)

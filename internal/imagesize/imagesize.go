@@ -37,7 +37,7 @@ func Of(s *transcript.Source) (w, h int) {
 	return w, h
 }
 
-// base64Text is bytes as base64. A byte that is not there or not base64 is 0.
+// base64Text is bytes as base64. A byte that is missing or not base64 is 0.
 type base64Text string
 
 func (b base64Text) at(i int) byte {
@@ -88,7 +88,7 @@ func (b base64Text) little(at, size int) (n int) {
 	return n
 }
 
-// jpegSize goes from segment to segment to the one that starts a frame.
+// jpegSize walks the segments up to the one that starts a frame.
 func (b base64Text) jpegSize() (w, h int) {
 	at := 2
 	for range 1000 {

@@ -208,7 +208,7 @@ func (s *Spy) serve(listener int) {
 	}
 }
 
-// make makes a call, or what the judge wants in its place.
+// make makes a call, or does as the judge decides.
 func (s *Spy) make(n notice) (val uintptr, errno syscall.Errno) {
 	c, ours := s.describe(n)
 	var v Verdict

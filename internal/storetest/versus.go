@@ -69,7 +69,7 @@ func (s Side) ready(b *testing.B) {
 	}
 }
 
-// A Contest is what Versus has measured.
+// A Contest is a result of Versus.
 type Contest struct{ Op, Base Times }
 
 // Times are of single calls.

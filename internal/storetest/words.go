@@ -18,7 +18,7 @@ import (
 // Word is in a person's text, and must not be found anywhere once it is erased.
 const Word = "Quetzalcoatlus"
 
-// HasWord reports whether an entry says [Word].
+// HasWord reports whether an entry has [Word].
 func HasWord(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(Word)) }
 
 // FilesWith returns the files below a folder that hold [Word], wherever they are.

@@ -20,8 +20,8 @@ func NewLiterals(texts ...string) Literals {
 	return list
 }
 
-// In reports whether lines of JSON may have one of the literals. It is true for
-// all lines that do, even if they write a letter as \u0061.
+// In reports whether lines of JSON may contain a literal. It never misses a
+// line that does, even if it writes a letter as \u0061.
 func (list Literals) In(raw []byte) bool {
 	for i := range list {
 		if list[i].in(raw) {

@@ -147,7 +147,7 @@ func (s *segment) in(raw []byte) bool {
 }
 
 // mayHave reports whether lines of JSON may have the text in one of their
-// strings. It is true for all lines that do.
+// strings. It never misses a line that does.
 func (n *needle) mayHave(raw []byte) bool { return n.inBytes(raw) || isOdd(&n.odd, raw) }
 
 // inBytes is mayHave for lines without odd characters.

@@ -126,8 +126,8 @@ const MaxItems = 64
 // expression.
 func (q *Query) Items() int { return max(len(q.items), 1) }
 
-// MayFit reports whether a string in lines of JSON may fit the query. It is
-// true for all lines that do, and for several lines one of which does.
+// MayFit reports whether a string in lines of JSON may fit the query. It never
+// misses a line that does, alone or among several lines.
 func (q *Query) MayFit(raw []byte) bool {
 	if q.re != nil {
 		return q.lit == nil || q.lit.mayHave(raw) || hidesLetters(raw)

@@ -45,8 +45,8 @@ func (r *Ranking) Score(f Fit, size int) (score float64) {
 	return score
 }
 
-// Best returns the match to show: the one that is followed by most of the others
-// within some bytes, or the first of several such matches.
+// Best returns the match to show: the match with the most other matches within
+// the next bytes, the first one if several tie.
 func (f Fit) Best(within int) (best Match) {
 	most := 0
 	for i, n := range f.Counts {
