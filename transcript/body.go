@@ -38,7 +38,7 @@ type Header struct {
 	Rev     int
 	Created time.Time
 	Owner   string // of the session; it never changes
-	Meta    Meta   // what was known at creation; written as members of the line
+	Meta    Meta   // as known at creation; written as members of the line
 	// Standing is the state that a fork begins with, as in a [Compaction]. Lines of
 	// state among its copied lines do not count.
 	Standing []Entry
@@ -68,8 +68,8 @@ type MessageLine struct {
 	Role    Role
 	Content []Block
 	// Of is the entry ID of the first line of the model answer this line is
-	// part of; empty on that line itself, on user and tool_result lines, and
-	// in the records of programs that do not say.
+	// part of; empty on that line itself, on user and tool_result lines, and in
+	// records of programs that do not record it.
 	Of string
 	// Queued is the entry ID of the [Queued] text that a user line takes over;
 	// empty on all others.

@@ -187,7 +187,7 @@ func (c *codec) optRaw(name string, p *json.RawMessage) {
 	}
 }
 
-// optStrs tells an empty list from none.
+// optStrs keeps an empty list, drops nil.
 func optStrs[S ~string](c *codec, name string, p *[]S) {
 	if c.encoding {
 		if *p != nil {

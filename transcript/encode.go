@@ -189,7 +189,7 @@ func writeExtra(o *jsontext.Object, extra Extra) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		if name != "type" { // it would change what the object is
+		if name != "type" { // it would change the object's type
 			o.Value(name, extra[name])
 		}
 	}

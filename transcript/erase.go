@@ -11,11 +11,11 @@ const ErasedText = "[erased]"
 const ErasedHash = "erased"
 
 // Erase returns the entry without the words of people, models and tools, and with a
-// new line. It keeps what the rest of the transcript relies on: IDs, times, types, the
-// place in the batch, names of tools, models and values, numbers, and references to
-// other entries. Texts become [ErasedText], and inputs an empty object. Reasoning,
-// media, blocks of types that this package does not know, sources and application
-// data are dropped. A history with the entry is as valid as before.
+// new line. It keeps data that the rest of the transcript needs: IDs, times, types,
+// the place in the batch, names of tools, models and values, numbers, and references
+// to other entries. Texts become [ErasedText], and inputs an empty object. Reasoning,
+// media, blocks of types that this package does not know, sources and application data
+// are dropped. A history with the entry is as valid as before.
 //
 // Names that an application gives stay: of tools, values and custom entries,
 // keys, owners and idempotency keys. Add its checksum afterwards.
@@ -28,8 +28,8 @@ func (e Entry) Erase() Entry {
 	return out
 }
 
-// erasedBody returns what Erase leaves of a body. All members of other types
-// are references, names of tools and numbers.
+// erasedBody returns a body without its words. All members of other types are
+// references, names of tools and numbers.
 func erasedBody(body Body) Body {
 	switch b := body.(type) {
 	case Header:

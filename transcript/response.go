@@ -73,8 +73,8 @@ type Usage struct {
 func (u Usage) Prompt() int { return u.Input + u.CacheRead + u.CacheWrite }
 
 // Cleared is how many tokens of the prompt the provider has left out by its own
-// context editing, as the member "context_management" of Extra says. They are not
-// in Prompt.
+// context editing, from the member "context_management" of Extra. They are not in
+// Prompt.
 func (u Usage) Cleared() (n int) {
 	edits, ok := u.Extra["context_management"]
 	if !ok {

@@ -26,7 +26,7 @@ var newline = []byte("\n")
 // refuses most lines it costs little more than reading, as those are not decoded.
 //
 // Keep is called with one line or several whole ones, without the last newline,
-// and the offset of the first. It must accept several lines if it accepts one of
+// and the offset of the first. It must accept several lines if it accepts any of
 // them; it is then called for each alone. Lines come from the last to the first,
 // each only when the loop has taken the later records. Keep must not retain or
 // modify them. Lines above ScanOptions.MaxLine are left out.

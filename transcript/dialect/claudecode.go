@@ -32,8 +32,8 @@ type claudeRow struct {
 	repeat bool // there is a row with its uuid already
 }
 
-// claudeBound is a row that marks the place of a compaction, or the one that
-// holds its summary.
+// claudeBound is a row that marks the place of a compaction or holds its
+// summary.
 type claudeBound struct {
 	row     int
 	summary bool

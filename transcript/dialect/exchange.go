@@ -27,7 +27,7 @@ type exchange struct {
 
 type timedResult struct {
 	transcript.ToolResultBlock
-	id string // of its entry; empty if it was made up for a call that has none
+	id string // of its entry; empty if made up for a call without a result
 	at time.Time
 }
 

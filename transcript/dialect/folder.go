@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A Folder lists the finds in a folder of another program: in one of its
-// session folders, or in any folder above.
+// A Folder lists the contents of a folder of another program: a session folder,
+// or any folder above.
 type Folder struct {
 	Indexes  []Index
 	Memories []Memory // of OpenViking

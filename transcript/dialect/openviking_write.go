@@ -35,7 +35,7 @@ type vikingOutput struct {
 	taught   map[string]transcript.Extracted // by commit: its last outcome
 
 	calls map[string]*vikingCall  // by ID: the last one
-	told  map[string]vikingStatus // by ID of a call that is not there yet
+	told  map[string]vikingStatus // by ID of a call not yet there
 	early []timedResult           // results whose calls are not there yet
 }
 

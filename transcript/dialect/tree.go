@@ -20,7 +20,7 @@ type tree struct {
 	// ahead holds the IDs of parents that do not precede their row.
 	ahead map[int]string
 	leaf  int              // the row that the conversation ends with, noRow for none
-	kept  map[int64]keeper // what compactions keep, by their offset
+	kept  map[int64]keeper // kept parts, by offset of a compaction
 	// header is the ID of the first header, or empty: the entry before all
 	// rows.
 	header string

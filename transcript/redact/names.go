@@ -143,7 +143,7 @@ func isArgument(s string) bool {
 var (
 	// placeholder matches values that mark a missing secret or its place.
 	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|example.*|changeme|redacted.*|\[.*)$`)
-	// word matches words in the place of a password.
+	// word matches words that replace a password.
 	word = lazy.New(`(?i)^(?:passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|field|hidden|required|optional|option|flag|argument|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)

@@ -2,7 +2,7 @@ package tokens
 
 import "unicode/utf8"
 
-// A weight is the sum of what the pieces of a text weigh, in hundredths of a
+// A weight is the sum of the weights of a text's pieces, in hundredths of a
 // token.
 type weight struct {
 	latin    int // words in the Latin script
