@@ -32,7 +32,7 @@ func (o *outcome) fields() pgtype.CompositeFields {
 type call struct {
 	ref   driver.Ref
 	at    driver.Cursor
-	body  int64 // that the caller knows; 0 is any
+	body  int64 // that the caller knows; 0 matches any
 	fence int64 // of the turn that this process holds; 0 without a turn
 	lines lines
 	// attempt names the last attempt to write the lines. After a lost connection

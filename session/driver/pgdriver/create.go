@@ -152,10 +152,10 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, li
 	if err != nil {
 		return row, err
 	}
-	var l driver.Line // none of a given gen
+	var l driver.Line // none for a given gen
 	if row.Gen = max(row.Gen, given); given == 0 {
 		current, err := d.current(ctx, row.KeyRef())
-		if err != nil && !errors.Is(err, errNoSession) { // else none of the key is current
+		if err != nil && !errors.Is(err, errNoSession) { // else the key has no current session
 			return row, err
 		}
 		if current.ID == ref.ID {

@@ -13,7 +13,7 @@ import (
 // A still session takes no appends, and its key does not change, until its transaction
 // ends.
 type still struct {
-	ctx         context.Context //nolint:containedctx // that of the transaction
+	ctx         context.Context //nolint:containedctx // of the transaction
 	d           *Driver
 	tx          pgx.Tx
 	row         driver.Row // with Size
