@@ -165,7 +165,7 @@ func (x *index) restore(ctx context.Context, ref driver.Ref) error {
 	}
 	x.a.d.at("restore: remove archive")
 	if err := x.a.removeArchive(ref.ID); err != nil {
-		x.a.d.log.Warn("an archive that is no longer of use could not be removed", "folder", x.a.dir, "session", ref.ID, "err", err)
+		x.a.d.log.Warn("an archive that is of no use any more could not be removed", "folder", x.a.dir, "session", ref.ID, "err", err)
 	}
 	_ = x.compare(ctx) // the next call does it again
 	x.a.d.at("restore: row")

@@ -196,7 +196,7 @@ func (x *index) rewrite(sync bool) error {
 	}
 	if x.remake && !x.lost { // a power cut may have taken lines but left their files
 		if err := x.a.d.sweep(filepath.Base(x.a.dir)); err != nil {
-			x.a.d.log.Warn("files left by killed processes could not be removed; they may hold words of sessions", "folder", x.a.dir, "err", err)
+			x.a.d.log.Warn("files that killed processes have left could not be removed; they may hold words of sessions", "folder", x.a.dir, "err", err)
 		}
 	}
 	err := filelog.RemoveTemps(x.a.root, indexName)

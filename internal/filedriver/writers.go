@@ -224,7 +224,7 @@ func (x *index) openWriter(ctx context.Context) error {
 	})
 	if ctx.Err() == nil && errors.Is(err, driver.ErrBusy) {
 		// If this process is killed, a session may keep an old place in lists.
-		x.a.d.log.Warn("the index is locked by a process that does not continue", "folder", x.a.dir, "err", err)
+		x.a.d.log.Warn("the index is locked by a process that does not go on", "folder", x.a.dir, "err", err)
 		return nil
 	}
 	return err
