@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// carried holds the items that code hands on because a summary may lose them:
+// carried holds the items that code carries because a summary may lose them:
 // items of the last compaction and of the summarised messages, the oldest first.
 type carried struct {
 	said, rules, files, errors, ids []transcript.Carried
@@ -30,7 +30,7 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) tr
 		}
 	}
 	all := o.gather(h, c, kept)
-	summary, _ := recalltool.Cut(done.Summary) // of an attempt with more
+	summary, _ := recalltool.Cut(done.Summary) // of a larger attempt
 	done.Pins = slices.DeleteFunc(slices.Clone(o.Pins), func(p transcript.Carried) bool { return kept[p.Entry] })
 	room := c.MaxCarried
 	if len(done.Pins) > 0 {
@@ -59,7 +59,7 @@ func (o Options) shown(h rebuild.History, c Cut, all *carried, summary string, d
 	return m
 }
 
-// left counts the omissions of a compaction.
+// left counts what a compaction omits.
 func (all *carried) left(h rebuild.History, c Cut, done *transcript.Compaction) (l recalltool.Left) {
 	if h.Compaction != nil {
 		_, l = recalltool.Cut(h.Compaction.Summary)
@@ -149,8 +149,8 @@ func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) *carrie
 }
 
 // openFrom returns the first message of the turn that continues after the
-// summarised part: less than 0 if it began earlier, and the number of messages if
-// no turn continues.
+// summarised part: -1 if the turn began earlier, the number of messages if no
+// turn continues.
 func openFrom(covered rebuild.History, split bool) int {
 	n := len(covered.Messages)
 	if !split && !unanswered(covered.Messages) {
@@ -200,7 +200,7 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 			text = "[document: " + oneLine(b.Title+" "+describeSource(b.Source), 200) + "]"
 		}
 		if at.Batch == 0 || at.Block == transcript.WholeEntry || at.Block == transcript.PromptEntry || blank(text) {
-			continue // made up, the late result of a call, or a system prompt
+			continue // made up, a late result, or a system prompt
 		}
 		if n := len(lines); n > 0 && lines[n-1].Entry == at.Entry {
 			lines[n-1].Text += "\n" + text
@@ -222,8 +222,8 @@ func unanswered(msgs []transcript.Message) bool {
 }
 
 // note collects the calls of an answer and their results, which are in the next
-// message if there is one. Of the files of instructions it keeps the text that
-// was read last, unless the file was modified since.
+// message, if any. For a file of instructions it keeps the text read last,
+// unless the file was modified since.
 func (all *carried) note(m transcript.Message, next []transcript.Message, o Options, rules *[]transcript.Carried) {
 	results := map[string]transcript.ToolResultBlock{}
 	entries := map[string]string{}
@@ -262,24 +262,24 @@ func (all *carried) note(m transcript.Message, next []transcript.Message, o Opti
 	}
 }
 
-// isClipped reports whether a result is the one-line note of a clip: then an older
-// text of the file is better than none.
+// isClipped reports whether a result is the one-line note of a clip. An older text
+// of the file is then better.
 func isClipped(text string) bool {
 	return strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.Contains(text, "\n")
 }
 
-// The most tokens of one item: as many as leave room for all, and the fewest if
-// not all fit.
+// The most tokens of one error: the first that leaves room for all errors, or
+// else the last.
 var errorSizes = []int{100, 70, 50}
 
-// mostSaid limits the runes read of a text of the user, except for its
+// mostSaid limits the runes read of a text of the user, but not its
 // identifiers.
 const mostSaid = 32_000
 
-// fit fills a compaction up to the tokens allowed. Texts of the user and files of
-// instructions get four fifths: the unfinished turn at most half of all tokens, the
-// files a quarter. The rest gets the remainder, at most half: two thirds for files,
-// then a quarter for identifiers, then errors.
+// fit fills a compaction up to the tokens allowed. The user's texts and instruction
+// files get four fifths: the unfinished turn at most half of all tokens, these
+// files a quarter. All else shares the remainder, at most half: two thirds for
+// paths, then a quarter for identifiers, then errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	open, used := newestWhole(all.open, most/2)
 	share := most*4/5 - used
@@ -290,7 +290,7 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 
 	b := budget{counter: counter, empty: countText(counter, "-")}
 	isModified := func(i transcript.Carried) bool { return i.Modified }
-	room := left * 2 / 3 // of which the newest that were read have a quarter, if they need it
+	room := left * 2 / 3 // up to a quarter of it for the files read last
 	_, more = b.files(all.files, not(isModified), room/4)
 	changed, used := b.files(all.files, isModified, room-more)
 	read, more := b.files(all.files, not(isModified), room-used)
@@ -321,7 +321,7 @@ func (all *carried) lost(done *transcript.Compaction) []transcript.Carried {
 // budget measures items.
 type budget struct {
 	counter tokens.Counter
-	empty   int // the size of an item of nothing
+	empty   int // the size of an empty item
 }
 
 func (b budget) size(text string) int {
@@ -334,8 +334,8 @@ func not(ok func(transcript.Carried) bool) func(transcript.Carried) bool {
 	return func(i transcript.Carried) bool { return !ok(i) }
 }
 
-// files returns the newest of those paths for which ok holds that fit into most
-// tokens together, and how many tokens they have. A folder counts once.
+// files returns, of the paths for which ok holds, the newest that fit into most
+// tokens together, and their size. A folder counts once.
 func (b budget) files(items []transcript.Carried, ok func(transcript.Carried) bool, most int) (list []transcript.Carried, used int) {
 	known := map[string]bool{}
 	for _, i := range slices.Backward(items) {
@@ -359,10 +359,10 @@ func (b budget) files(items []transcript.Carried, ok func(transcript.Carried) bo
 	return list, used
 }
 
-// newest returns the newest of those items for which ok holds that fit into most
-// tokens together, and how many tokens they have. Long ones are cut in the middle:
-// all of them to the first of the sizes that leaves room for all, or else to the
-// last one. Without sizes none is cut.
+// newest returns, of the items for which ok holds, the newest that fit into most
+// tokens together, and their size. It cuts long items in the middle, all to the
+// same size: the first that leaves room for all items, or the last. Without sizes
+// it cuts nothing.
 func (b budget) newest(items []transcript.Carried, ok func(transcript.Carried) bool, most int, sizes []int) (list []transcript.Carried, used int) {
 	all := slices.DeleteFunc(slices.Clone(items), not(ok))
 	for at := range max(len(sizes), 1) {
@@ -391,7 +391,7 @@ func (b budget) newest(items []transcript.Carried, ok func(transcript.Carried) b
 }
 
 // clip shortens a text in its middle to at most most tokens. The result is empty
-// if too little would be left to be of use.
+// if too little to be useful would be left.
 func (b budget) clip(text string, most int) string {
 	cut, size := text, b.size(text)
 	for keep := utf8.RuneCountInString(text); size > most; size = b.size(cut) {
@@ -403,5 +403,5 @@ func (b budget) clip(text string, most int) string {
 	return cut
 }
 
-// minShown is the fewest runes of a text that are worth being shown.
+// minShown is the fewest runes of a text that are worth showing.
 const minShown = 20

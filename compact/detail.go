@@ -9,14 +9,14 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// shownTurns is how many turns [Cut.Detail] lists of each part.
+// shownTurns is how many turns of each part [Cut.Detail] lists.
 const shownTurns = 10
 
 // Detail describes the plan on several lines, for people: the line of String,
-// the reason for the place, and for each turn of h, the planned history, its
-// size and how it begins. Of more than ten turns that are summarised, or kept,
-// those in the middle are counted. Nil counter means [tokens.Estimator]. The
-// text ends with a line feed.
+// the reason for the cut's place, and the size and the beginning of each turn
+// of h, the planned history. If more than ten turns are summarised, or kept, it
+// counts the middle ones. Nil counter means [tokens.Estimator]. The text ends
+// with a line feed.
 func (c Cut) Detail(h rebuild.History, counter tokens.Counter) string {
 	var sb strings.Builder
 	sb.WriteString(c.String() + "\n")
@@ -53,8 +53,8 @@ func (c Cut) why() string {
 	return strings.Join(parts, "; ")
 }
 
-// list writes a line for each turn, or part of one, of the messages from one index
-// to another.
+// list writes a line for each turn, or part of a turn, among the messages of a
+// range.
 func (p *planner) list(sb *strings.Builder, what string, from, to int) {
 	number := 0 // of the turn at from
 	var starts []int

@@ -17,12 +17,12 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// A Document writes messages as one plain text, for a summarizer. Such a text
-// leaves a model nothing to continue and no call to pair. The zero value is
+// A Document writes messages as one plain text, for a summarizer. In such a
+// text a model finds nothing to continue and no call to pair. The zero value is
 // ready to use.
 //
-// Each block begins a line with a mark, and only marks begin a line with a
-// bracket: lines of the content that do are indented.
+// Each block begins on a new line with a mark. Only marks begin a line with a
+// bracket: content lines that would are indented.
 //
 //	[user]: Why does the build fail?
 //	[assistant called read]: {"path":"Makefile"}
@@ -31,11 +31,11 @@ import (
 //
 // Images, documents and blocks of unknown types are a line with their kind and
 // size. Reasoning is left out. Omissions are marked with their sizes. The text
-// is valid UTF-8, and the same for the same messages.
+// is valid UTF-8; the same messages give the same text.
 type Document struct {
-	// Results is how many runes of a tool result, or of the input of a call,
-	// are written, two thirds of them from its beginning and the others from
-	// its end. 0 means 2,000; less than 0 means unlimited.
+	// Results is how many runes of a tool result or a call's input are written:
+	// two thirds from its beginning, a third from its end. 0 means 2,000; less
+	// than 0 means unlimited.
 	Results int
 	// Texts is the same for texts of the user and the assistant. 0 means
 	// unlimited.
@@ -47,7 +47,7 @@ const (
 	markEnd        = "]: "
 )
 
-// Text returns the messages as one text, which is empty without content.
+// Text returns the messages as one text. It is empty without content.
 func (d Document) Text(msgs []transcript.Message) string { return joined(d.parts("", msgs)) }
 
 func countText(c tokens.Counter, text string) int {
@@ -179,11 +179,11 @@ func oneLine(s string, limit int) string {
 	return clip(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "), limit)
 }
 
-// clip returns a text of more than n runes as its first and its last ones, n
-// in all, and between them a note of how many were left out.
+// clip shortens a text of more than n runes to its first and last ones, n in
+// all, with a note between them of how many were left out.
 func clip(s string, n int) string { return clipTo(s, n, max(n, 0)/3) }
 
-// clipTo is clip with the last tail runes.
+// clipTo is clip with tail runes at the end.
 func clipTo(s string, n, tail int) string {
 	runes := []rune(s)
 	gone := len(runes) - max(n, 0)
@@ -200,8 +200,8 @@ func clipTo(s string, n, tail int) string {
 // masked returns a text without secrets of well-known shapes.
 func masked(text string) string { return redact.Secrets(context.Background(), text) }
 
-// plain is a text in UTF-8 without control characters but tabs, and with line feeds at
-// the ends of its lines.
+// plain makes a text UTF-8, drops all control characters except tabs, and ends its
+// lines with line feeds.
 func plain(s string) string {
 	if strings.Contains(s, "\r") {
 		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")

@@ -23,9 +23,9 @@ import (
 // long texts are cut in their middle, and then texts between the first and the
 // newest are left out. The amount left out is stated.
 //
-// It never has more than the tokens that are allowed, of which fewer than 48
-// count as 48. Passwords and keys that look like such are masked. Reasoning,
-// images and the results of calls that succeeded are not in it.
+// It never has more tokens than allowed; a limit below 48 counts as 48. Strings
+// that look like passwords and keys are masked. Reasoning, images and the
+// results of calls that succeeded are not in it.
 type Extractive struct {
 	// Counter measures the summary; nil means [tokens.Estimator].
 	Counter tokens.Counter
@@ -60,7 +60,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	}
 	text = strings.TrimSpace(text)
 	if size := b.counter.Count("", nil, []transcript.Message{transcript.UserText(text)}); size > room || text == "" {
-		return "", fmt.Errorf("no extract has as little as %d tokens", room)
+		return "", fmt.Errorf("no extract fits into %d tokens", room)
 	}
 	if in.extract != nil {
 		*in.extract = text

@@ -29,7 +29,7 @@ func isPathArgument(s string) bool {
 		!strings.Contains(s, " ") && strings.Contains(s, "/") && isPath(s)
 }
 
-// identifiers returns what in a text is to be kept letter by letter.
+// identifiers returns the strings of a text to keep letter by letter.
 func identifiers(s string) (list []string) {
 	if len(s) > 2*maxScanned {
 		s = s[:maxScanned] + " " + s[len(s)-maxScanned:]
@@ -42,7 +42,7 @@ func identifiers(s string) (list []string) {
 			list = append(list, url)
 		}
 		if strings.Contains(word, "://") {
-			continue // one that is too long is not taken in parts
+			continue // a URL that is too long is not split
 		}
 		for word := range strings.FieldsFuncSeq(word, isDelimiter) {
 			list = append(list, inWord(word)...)
@@ -51,14 +51,14 @@ func identifiers(s string) (list []string) {
 	return list
 }
 
-// inWord returns a word if it is an identifier, or else those in it between the
-// characters of a script without spaces.
+// inWord returns a word if it is an identifier, or else the identifiers in it
+// between ideographs.
 func inWord(word string) (list []string) {
 	id := identifier(word)
 	first, _ := utf8.DecodeRuneInString(id)
 	last, _ := utf8.DecodeLastRuneInString(id)
 	if isIdeograph(last) {
-		id = "" // it ends in the middle of a sentence
+		id = "" // the sentence continues within the word
 	}
 	if id == "" || isIdeograph(first) {
 		for run := range strings.FieldsFuncSeq(word, isIdeograph) {
@@ -75,11 +75,11 @@ func inWord(word string) (list []string) {
 
 var schemed = lazy.New(`[a-zA-Z0-9+]+://.+`)
 
-// findURL returns the URL in a word, or "". It may have brackets, but does not end
-// with one that a sentence has around it.
+// findURL returns the URL in a word, or "". It may contain brackets, but not end
+// with a bracket of the sentence.
 func findURL(word string) string {
 	if !strings.Contains(word, "://") {
-		return "" // as nearly every word
+		return "" // like nearly every word
 	}
 	url := schemed.Get().FindString(word)
 	for short := ""; short != url; {
@@ -130,8 +130,8 @@ var (
 	coded = lazy.New(`^[\w.@+:-]*\d[\w.@+:-]*\d[\w.@+:-]*$`)
 )
 
-// isPath reports whether a word with slashes is a path: one from a root, one
-// with an extension, or one of three names. "and/or" is not.
+// isPath reports whether a word with slashes is a path: one with a root, an
+// extension or three parts. "and/or" is not.
 func isPath(s string) bool {
 	name := s[strings.LastIndexAny(s, `/\`)+1:]
 	switch {
@@ -149,11 +149,11 @@ func isFileName(s string) bool {
 	return strings.Contains(s, ".") && !strings.Contains(s, "..") && fileName.Get().MatchString(s)
 }
 
-// isNumbered reports whether a word is a number to be kept or has one in it.
+// isNumbered reports whether a word is or contains a number worth keeping.
 // Times and dates do not count.
 func isNumbered(s string) bool {
 	if !strings.ContainsAny(s, "@0123456789") {
-		return false // as nearly every word
+		return false // like nearly every word
 	}
 	return numbered.Get().MatchString(s) ||
 		len(s) >= 7 && strings.Count(s, ":") < 2 && strings.ContainsFunc(s, unicode.IsLetter) && coded.Get().MatchString(s)

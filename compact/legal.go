@@ -8,14 +8,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// legalCuts says for each index whether a history may be cut there.
+// legalCuts reports for each index whether a history may be cut there.
 //
-// A fold finds the kept part by the order of the lines, and a history is not
-// always in that order: results are moved to their calls. So all messages
-// before the cut must have been appended before all messages after it. Late
-// results are the exception: the fold leaves one out of a kept part without its
-// call, unless a waiting call there has the same ID. A result written in the
-// turn before its call is found only if all of that turn is kept.
+// A fold finds the kept part by the order of the lines, but a history moves
+// results to their calls. So all messages before the cut must have been
+// appended before all messages after it. Late results are the exception: the
+// fold leaves one out of a kept part without its call, unless a waiting call
+// there has the same ID. A result written in the turn before its call is found
+// only if that whole turn is kept.
 func legalCuts(msgs []transcript.Message) []bool {
 	n := len(msgs)
 	oldest := make([]int, n+1) // the first append of anything from i on
@@ -42,9 +42,9 @@ func legalCuts(msgs []transcript.Message) []bool {
 	}
 
 	newest := 0   // the last append of anything before i
-	blocked := -1 // a late result could be taken for one of an open call up to here
+	blocked := -1 // up to here an open call could take a late result
 	turn, before := 0, 0
-	began := 0 // the append that the first block of the turn came with
+	began := 0 // the append with the first block of the turn
 	for i, m := range msgs {
 		if (rebuild.History{Messages: msgs}).StartsTurn(i) {
 			before, turn, began = turn, i, 0
@@ -73,8 +73,8 @@ func legalCuts(msgs []transcript.Message) []bool {
 	return legal
 }
 
-// apart returns legal cuts without those between a question and a short answer to
-// it, which would be shown alone; all of them if no other is left.
+// apart drops the legal cuts between a question and a short answer, which would
+// be shown without it. If no other cut is left it drops nothing.
 func apart(msgs []transcript.Message, legal []bool) []bool {
 	list := slices.Clone(legal)
 	for i := 1; i < len(msgs); i++ {

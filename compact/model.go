@@ -13,23 +13,22 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Model is a [Summarizer] that asks a model. It shows it the messages as one
-// text, see [Document], and not as messages: there is nothing to continue, no
-// call to pair and no tool. It is safe for several goroutines if Complete is.
+// Model is a [Summarizer] that asks a model. The model sees the messages as one
+// text, see [Document], not as messages: it has nothing to continue, no call to
+// pair and no tool. It is safe for several goroutines if Complete is.
 //
-// Every request fits the window of the model: tokens by Counter times Safety plus
-// MaxOutput are never more than Window. A conversation too long for one request is
-// shown piece by piece, each time with the summary so far, for the model to update.
-// If that took more than MaxCalls calls, results of tools are shortened, then all
-// texts, and then messages in the middle are left out; the text marks each omission.
+// Every request fits the window of the model: tokens by Counter times Safety plus MaxOutput are
+// never more than Window. A conversation too long for one request is shown piece by piece, each
+// time with the summary so far, for the model to update. If that would take more than MaxCalls
+// calls, results of tools are shortened, then all texts, and then messages in the middle are left
+// out; the text marks each omission.
 //
 // Bad summaries are refused, see [ErrRefused]. The conversation is shown as data
 // between marks that it cannot close, followed by the instructions.
 //
-// Where a summary is longer than allowed it is cut, with a note of how much is
-// missing; but the last one is first given back to the model, once, to be made
-// shorter. A call that fails is not made again: Complete is expected to try
-// again itself.
+// A summary that is longer than allowed is cut, with a note of how much is
+// missing; but the model is first asked, once, to shorten the last one. A
+// failed call is not repeated: Complete is expected to try again itself.
 type Model struct {
 	// Complete sends a request: the method of a guard.Client. It is required.
 	Complete func(ctx context.Context, req transcript.Request) (*transcript.Response, error)
@@ -38,12 +37,12 @@ type Model struct {
 	// Window is the context window of the model in tokens. 0 means 32,768,
 	// which is little for most.
 	Window int
-	// MaxOutput is how many tokens the model may write. 0 means 2,048, or what
-	// the summary may have if that is more, but no more than a quarter of the
+	// MaxOutput is how many tokens the model may write. 0 means 2,048, or the
+	// limit of the summary if that is more, but at most a quarter of the
 	// window. A model that reasons needs more.
 	MaxOutput int
-	// MaxCalls is how often Complete is called at most for one summary, except
-	// for a last time to make it shorter. 0 means 64.
+	// MaxCalls is the most calls of Complete for one summary, apart from a last
+	// one to make it shorter. 0 means 64.
 	MaxCalls int
 	// Counter counts tokens; nil means [tokens.Estimator].
 	Counter tokens.Counter
@@ -97,11 +96,11 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 	return summary, nil
 }
 
-// conversation is one summary in the making.
+// conversation is the making of one summary.
 type conversation struct {
 	Model
 	calls    int
-	chunks   int    // pieces to be shown, at most
+	chunks   int    // most pieces to show
 	guidance string // for this summary
 	max      int    // tokens of the summary
 	target   int    // the size requested from the model
@@ -118,7 +117,7 @@ func (m Model) conversation(in Input) (*conversation, error) {
 	c := &conversation{Model: m, guidance: strings.TrimSpace(in.Guidance), previous: plain(in.Previous)}
 
 	// Half of the free tokens are for the summary so far.
-	c.target = 1_000_000 // a number of as many digits as will be there
+	c.target = 1_000_000 // at least as many digits as the real number
 	room := int(float64(m.Window-m.MaxOutput)/m.Safety) - 1 - c.count(c.text(".", "."))
 	c.max = min(cmp.Or(in.MaxTokens, defaultSummary), room/2)
 	if c.max < 1 {
@@ -126,7 +125,7 @@ func (m Model) conversation(in Input) (*conversation, error) {
 	}
 	c.target = max(min(c.max, m.MaxOutput)*4/5, 1)
 	earlier := ""
-	if !c.small(c.previous) { // too long to be shown as a whole with each piece
+	if !c.small(c.previous) { // too long to show whole with each piece
 		c.previous, earlier = "", c.previous
 	}
 	for parts := range c.shortened(earlier, in.Messages) {
@@ -146,7 +145,7 @@ func (m Model) conversation(in Input) (*conversation, error) {
 	return nil, fmt.Errorf("%w: %d calls do not suffice", errNoRoom, m.MaxCalls)
 }
 
-// shortened yields the parts of the document, and less of them each time.
+// shortened yields the parts of the document, shorter each time.
 func (c *conversation) shortened(earlier string, msgs []transcript.Message) iter.Seq[pieces] {
 	return func(yield func(pieces) bool) {
 		var all []string
@@ -174,19 +173,19 @@ func (c *conversation) count(text string) int {
 	return c.Counter.Count(modelSystem, nil, []transcript.Message{transcript.UserText(text)})
 }
 
-// fits reports whether a request leaves room for the answer. One token more is
-// for a counter that rounds down.
+// fits reports whether a request leaves room for the answer. It adds a token,
+// in case the counter rounds down.
 func (c *conversation) fits(text string) bool {
 	return float64(c.count(text)+1)*c.Safety+float64(c.MaxOutput) <= float64(c.Window)
 }
 
-// small reports whether a summary is short enough, also as part of a request.
+// small reports whether a summary is short enough, alone and in a request.
 func (c *conversation) small(summary string) bool {
 	return countText(c.Counter, summary) <= c.max && countText(c.Counter, defuse(summary)) <= c.max
 }
 
 // ask sends one request, for the summary so far and a piece of the conversation,
-// and returns what the model wrote if it may be a summary of these.
+// and returns the model's text if that may be a summary of them.
 func (c *conversation) ask(ctx context.Context, summary, piece string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -204,7 +203,7 @@ func (c *conversation) ask(ctx context.Context, summary, piece string) (string, 
 			err = errToolCall
 		}
 		if err == nil {
-			err = refuse(text, piece, summary, 0) // one that is too long is made shorter
+			err = refuse(text, piece, summary, 0) // without the limit: bound shortens it
 		}
 		if err != nil {
 			err = fmt.Errorf("%w (stop reason %q)", err, resp.StopReason)
@@ -221,7 +220,7 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 	if c.small(summary) {
 		return summary, nil
 	}
-	// Calls are for the conversation first, and for making it shorter last.
+	// The conversation comes first; a call to shorten it comes last.
 	if len(c.left) == 0 && c.fits(c.text(summary, "")) {
 		var err error
 		if summary, err = c.ask(ctx, summary, ""); err != nil || c.small(summary) {

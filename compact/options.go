@@ -11,29 +11,29 @@ import (
 )
 
 // Options of [Plan] and [Run]. Nil and zero fields are the defaults, and so are
-// numbers below 0.
+// most numbers below 0.
 type Options struct {
 	// Window is the context window of the model, from which the sizes below derive;
 	// 0 means Trigger's window or its Threshold, if less, or else a third more than
-	// Room, or else 64,000. By default the history fills about two fifths of it
-	// after a compaction, and a third of one of 16,000.
+	// Room, or else 64,000. By default a compacted history fills about two fifths
+	// of it, or a third of a window of 16,000.
 	Window int
-	// Keep is how much stays verbatim. The zero value keeps the newest messages,
-	// as many as that takes.
+	// Keep is how much stays verbatim. The zero value keeps as many of the
+	// newest messages as that allows.
 	Keep Keep
-	// Trigger is when a compaction is due. Plan and Run do not ask it.
+	// Trigger decides when a compaction is due. Plan and Run ignore that.
 	Trigger Trigger
-	// Room is how many tokens the history may have afterwards. Plan aims at two thirds of
-	// it, summary and all, so that no single turn makes the next compaction due. If Keep is
-	// set, it aims at three fifths for the summary and the kept messages, and an eighth for
-	// carried items. It cuts later than Keep asks if necessary, inside a turn if one alone is
-	// too long. 0 means unlimited, or for a session the room of Trigger, if there is one.
+	// Room is how many tokens the history may have afterwards. Plan aims at two thirds of it,
+	// summary included, so that no single turn makes the next compaction due. If Keep is set,
+	// it aims at three fifths for the summary and the kept messages, and an eighth for
+	// carried items. If necessary it cuts later than Keep asks, or inside a turn that alone
+	// is too long. 0 means unlimited, or for a session the room of Trigger, if there is one.
 	Room int
 	// Summarizer writes the summary; nil means Extractive, which needs no
 	// model.
 	Summarizer Summarizer
-	// Guidance is what the summary is to be like this time, in words for the
-	// summarizer: what to keep, for example. Extractive does not read it.
+	// Guidance is an instruction to the summarizer for this summary: what to
+	// keep, for example. Extractive does not read it.
 	Guidance string
 	// MaxSummary is how many tokens a summary should have at most; 0 means a
 	// thirty-second of Window, from 2,048 to 8,192. It never exceeds half of the
@@ -56,31 +56,30 @@ type Options struct {
 	// visible. They come on top of MaxCarried.
 	Pins []transcript.Carried
 	// Files returns the paths of files that a call reads and modifies, for Run
-	// to carry. Nil goes by the names that tools and their arguments usually
-	// have.
+	// to carry. Nil goes by the usual names of tools and arguments.
 	Files func(call transcript.ToolCallBlock) (read, modified []string)
-	// Instructions reports whether a path is one of a file with instructions for
-	// the model. Run carries the text of the last call that has read the file, until
-	// a call modifies it: all of it if a quarter of MaxCarried is enough. Nil goes by
+	// Instructions reports whether a path names a file with instructions for the
+	// model. Run carries the text that a call last read from the file, until a call
+	// modifies it: the whole text if a quarter of MaxCarried is enough. Nil goes by
 	// the usual names: AGENTS.md, CLAUDE.md, .cursorrules and the like.
 	Instructions func(path string) bool
 	// Recall is set if the model is offered the tools of search.RecallTools. The last
-	// line of the summary then counts the omissions and names the tools, and the
-	// newest long texts of the user keep a line at least, with the ID of their entry. A
-	// guard that offers them sets it for the compactions that it asks for.
+	// line of the summary then counts the omissions and names the tools, and the newest
+	// long texts of the user keep at least a line, with the ID of their entry. A guard
+	// that offers the tools sets Recall for its compactions.
 	Recall bool
-	// Timeout is how long a summarizer may take, each one of [Either] for itself,
-	// and not Extractive; 0 means two minutes, less than 0, here, only the limit
+	// Timeout is how long a summarizer may take: each one of [Either] by itself,
+	// but not Extractive. 0 means two minutes; less than 0 means only the limit
 	// of the context.
 	Timeout time.Duration
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
 	// Observe, if set, is called for each step of the summarizer: the part of
-	// the messages it is shown, and why [Either] skipped one. It is called in
-	// the goroutine of the summarizer and waited for.
+	// the messages it reads, or why [Either] skipped one. The summarizer calls
+	// it in its own goroutine and waits for it.
 	Observe func(ctx context.Context, s Step)
 	// Plan calls Check with its cut, and looks for another one if Check returns
-	// false. A caller with the fold can see entries that the history does not
+	// false. A caller with the fold can check entries that the history does not
 	// show; a session always does. Nil accepts every cut.
 	Check func(c Cut) bool
 
@@ -94,15 +93,15 @@ type Options struct {
 // value depends on the window. Cuts never separate a call from its result; the
 // nearest such place is taken.
 type Keep struct {
-	// Tokens keeps the newest messages that fit into this number of tokens:
-	// whole turns, unless a cut inside one keeps more than half as much again.
+	// Tokens keeps the newest messages that fit into this many tokens: whole
+	// turns, unless a cut inside a turn keeps more than half as much again.
 	Tokens int `json:"tokens,omitempty"`
 	// Turns keeps the newest turns. With no more than these there is nothing
 	// to do.
 	Turns int `json:"turns,omitempty"`
 	// Fraction keeps this part of the messages, the newest ones; 0.5 is half, 1
-	// or more is all of them. In any case at least two messages are summarised,
-	// and four and a fifth of all are kept. With four messages or fewer there is
+	// or more is all of them. Below 1, at least two messages are summarised; at
+	// least four, and a fifth of all, stay. With four messages or fewer there is
 	// nothing to do.
 	Fraction float64 `json:"fraction,omitempty"`
 }

@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// The texts that join the pieces of a part that is too long for one.
+// The texts that join the pieces of a part too long for one.
 const (
 	continues = "\n[continues in the next part]"
 	continued = ", continued"
 )
 
 // pieces hands out a document piece by piece, in order. The caller limits each
-// piece, so a limit may depend on the outcome of the one before. Pieces end between
-// two blocks; a block that is too long continues in the next ones, and its marks
-// show that.
+// piece, so a limit may depend on the result of the piece before. Pieces end
+// between two blocks; a block that is too long continues in the next ones, and its
+// marks show that.
 type pieces []string
 
-// next returns the next piece, for which fits holds: as many whole parts as
-// there is room for, or else the beginning of one. It is empty if not even one
-// character fits.
+// next returns the next piece that fits: as many whole parts as there is room
+// for, or else the beginning of a part. It is empty if not even one character
+// fits.
 func (p *pieces) next(fits func(string) bool) string {
 	all := *p
 	n := largest(len(all), func(n int) bool { return fits(joined(all[:n])) })
@@ -48,7 +48,7 @@ func (p *pieces) next(fits func(string) bool) string {
 }
 
 // largest returns the greatest n up to limit for which ok holds, or 0. It may
-// return a smaller one unless ok holds for all smaller numbers.
+// miss the greatest unless ok holds for all smaller numbers.
 func largest(limit int, ok func(int) bool) int {
 	low, high := 0, 1
 	for high <= limit && ok(high) {
@@ -62,7 +62,7 @@ func largest(limit int, ok func(int) bool) int {
 	return low + sort.Search(high-low-1, func(n int) bool { return !ok(low + 1 + n) })
 }
 
-// runeEnd returns n, or the end of the character that n is inside of.
+// runeEnd returns n, or the end of the character that contains n.
 func runeEnd(s string, n int) int {
 	for n < len(s) && !utf8.RuneStart(s[n]) {
 		n++

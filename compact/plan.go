@@ -28,7 +28,7 @@ type Cut struct {
 	// Read are the entries after FirstKept that are summarised as well.
 	Read []string `json:"read,omitempty"`
 	// Before is the size of the history in tokens, Covered and Kept the sizes
-	// of its two parts, and After the most tokens of the result if the
+	// of its two parts, and After the size of the result at most, if the
 	// summarizer obeys MaxSummary.
 	Before  int `json:"before"`
 	Covered int `json:"covered,omitempty"`
@@ -38,7 +38,7 @@ type Cut struct {
 	// that code carries in addition.
 	MaxSummary int `json:"maxSummary,omitempty"`
 	MaxCarried int `json:"maxCarried,omitempty"`
-	// Keep and Room come from the options. Limit comes from their trigger, or is 0;
+	// Keep and Room come from the options, Limit from their trigger, or is 0.
 	// Overhead is the trigger's, plus the prompt at the top of the history.
 	Keep     Keep `json:"keep,omitzero"`
 	Room     int  `json:"room,omitempty"`
@@ -50,9 +50,9 @@ type Cut struct {
 // full stop.
 type Reason string
 
-// Reasons that a program may branch on. The others are sentences alone.
+// Reasons that a program may branch on. The others are only sentences.
 const (
-	// NotDue is the reason of a trigger, which Plan does not use.
+	// NotDue is for callers that check the trigger. Plan does not.
 	NotDue Reason = "the history is not long enough yet"
 	// TooShort: the whole history is kept.
 	TooShort Reason = "all of the history is to be kept"
@@ -62,8 +62,8 @@ const (
 	// noCut: the history is a single exchange for example, or its messages lack
 	// Origins.
 	noCut Reason = "there is no place to cut"
-	// tooLarge: the part that cannot be summarised is larger than Room by far, so
-	// a compaction would not help.
+	// tooLarge: the part that cannot be summarised is far larger than Room, so a
+	// compaction would not help.
 	tooLarge Reason = "the last exchange alone is larger than the room there is"
 	// noRoom: the Overhead of the trigger leaves less than a tenth of its limit.
 	// Every turn would need a compaction, so shorten prompt and tools or use a
@@ -99,9 +99,9 @@ func (c Cut) String() string {
 //
 // A cut is legal where the kept part begins with a user message that answers no
 // call, or with an answer, and where everything before it was appended before
-// everything after it. So no call is parted from its result, and a result that
-// is still to come finds its call: calls of the last answer are always kept. A
-// cut at the start of a turn is preferred.
+// everything after it. So no call is parted from its result, and a later result
+// finds its call: calls of the last answer are always kept. A cut at the start
+// of a turn is preferred.
 //
 // Messages must have their Origins, as a fold sets them.
 func Plan(h rebuild.History, opts *Options) Cut {
@@ -130,8 +130,8 @@ func Plan(h rebuild.History, opts *Options) Cut {
 	}
 }
 
-// CutAt returns the cut before a message, or after the last one, whether it is
-// legal or not.
+// CutAt returns the cut before a message, or after the last one, even if it is
+// not legal.
 func CutAt(h rebuild.History, at int, opts *Options) Cut {
 	return newPlanner(h, opts.filled()).cut(at)
 }
@@ -186,7 +186,7 @@ func newPlanner(h rebuild.History, o Options) *planner {
 }
 
 // expected estimates the size of the carried items: the last ones, and each new
-// text of the user up to the limit of a reduced one.
+// text of the user, up to the limit of a reduced text.
 func (p *planner) expected() int {
 	sum := p.listed + p.o.MaxCarried/12
 	for i, m := range p.h.Messages {
@@ -203,7 +203,7 @@ func (p *planner) size(i, j int) int { return p.sums[j] - p.sums[i] }
 // the room.
 func (p *planner) choose() (at int, reason Reason) {
 	n := len(p.h.Messages)
-	share := math.MaxInt // what the kept part may have
+	share := math.MaxInt // the limit of the kept part
 	if room := p.o.Room; room > 0 {
 		// The rest is for later messages.
 		share = max((room-p.prompt)*3/5-p.o.MaxSummary-max(p.expected()-room/8, 0), 1)
@@ -228,7 +228,7 @@ func (p *planner) choose() (at int, reason Reason) {
 	switch kept := p.size(at, n); {
 	case at == 0:
 		return 0, noCut
-	case p.o.Room > 0 && kept+p.prompt > p.o.Room+p.o.Room/4: // an estimate may be off by so much
+	case p.o.Room > 0 && kept+p.prompt > p.o.Room+p.o.Room/4: // an estimate may be off by that much
 		return 0, tooLarge
 	}
 	return at, ""
@@ -247,8 +247,8 @@ func (p *planner) byTurns(k int) int {
 	return 0
 }
 
-// byFraction returns how many messages a fraction leaves to be summarised; 0 if
-// there are too few. The numbers come from claw0.
+// byFraction returns how many messages to summarise for a fraction; 0 if there
+// are too few. The numbers come from claw0.
 func (p *planner) byFraction(f float64) int {
 	n := len(p.h.Messages)
 	covered := min(max(2, int(float64(n)*(1-f))), n-max(4, n/5))
@@ -258,8 +258,7 @@ func (p *planner) byFraction(f float64) int {
 	return covered
 }
 
-// nearest returns the legal cut that is nearest to at, of two the earlier one,
-// or 0.
+// nearest returns the legal cut nearest to at, the earlier of two, or 0.
 func (p *planner) nearest(at int) (best int) {
 	for i, legal := range p.legal {
 		if legal && i > 0 && (best == 0 || max(i-at, at-i) < max(best-at, at-best)) {
@@ -269,9 +268,9 @@ func (p *planner) nearest(at int) (best int) {
 	return best
 }
 
-// earliest returns the first cut from index from on that keeps no more than
-// share tokens: the start of a turn, unless a cut inside one keeps more than
-// half as much again. If none keeps so little it is the last legal one, or 0.
+// earliest returns the first cut from index from on that keeps no more than share tokens: the start
+// of a turn, unless a cut inside a turn keeps more than half as much again. If none keeps so
+// little: the last legal cut, or 0.
 func (p *planner) earliest(from, share int) int {
 	n := len(p.h.Messages)
 	first, last := 0, 0

@@ -35,5 +35,5 @@ const promptTexts = modelSystem + " " + dataNotice + " " + taskFirst + " " + tas
 var dataMark = lazy.New(`(?i)<([/\s]*(?:conversation|summary_so_far))`)
 
 // defuse changes imitations of the marks, so that no text can end the data that
-// it is in.
+// contains it.
 func defuse(s string) string { return dataMark.Get().ReplaceAllString(s, "&lt;${1}") }

@@ -7,9 +7,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A text this short may mean nothing without the question that it answers, of
-// which the end is carried with it: a question mark stands among the last
-// asksWithin runes of the answer before, and mostAsked of them are kept.
+// A text this short may mean nothing without the question that it answers, so
+// the end of the answer before is carried with it: mostAsked runes, if the last
+// asksWithin contain a question mark.
 const (
 	shortWords = 8
 	shortRunes = 48
@@ -21,8 +21,8 @@ func isShort(text string) bool {
 	return utf8.RuneCountInString(text) < shortRunes && len(strings.Fields(text)) < shortWords
 }
 
-// questionOf returns the end of a message if it asks something, from the
-// beginning of a line or sentence on, and the ID of its entry.
+// questionOf returns the end of a message that asks something, from the start
+// of a paragraph or sentence, and the ID of its entry.
 func questionOf(m transcript.Message) (text, entry string) {
 	if m.Role != transcript.RoleAssistant || len(m.ToolCalls()) > 0 || len(m.Origins) == 0 {
 		return "", ""

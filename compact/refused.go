@@ -15,40 +15,40 @@ import (
 
 // ErrRefused reports that a text cannot be a summary. [Run] judges its summarizer,
 // [Model] its model, and [Either] each of its summarizers. [tokens.Estimator] counts
-// the sizes of texts. A text by [Extractive] is not refused. The text of the error
-// names the case:
+// the sizes of texts. A text by [Extractive] is not refused. The error text names
+// the case:
 //
 //   - The summary is empty: it contains no visible text, or only reasoning
 //     between <think> tags. Reasoning before a summary is removed.
 //   - The summary is too long: it exceeds twice the requested tokens, and 256.
-//   - The summary is too short: it replaces n tokens and has fewer than n/50, of
-//     which 40 are always enough. For fewer than 1,000 tokens n/100 suffice. With
-//     words of the conversation 8 tokens do: a path or another identifier, a word of
-//     five letters that it has again and again, or two such words or pairs of
-//     ideographs that it has at all.
+//   - The summary is too short: it replaces n tokens and has fewer than n/50; 40
+//     tokens are always enough. If n is below 1,000, n/100 suffice. 8 tokens suffice
+//     with words of the conversation: a path or other identifier, a word of five
+//     letters that recurs there, or two such words or pairs of ideographs that occur
+//     there at all.
 //   - The model refused to write a summary, as its stop reason shows. The text of
 //     a refusal may be in any language and is mostly too short.
 //   - The summary repeats the conversation: it begins with a mark of a
-//     [Document] or of the prompt, or has at least 400 runes, and of its letters
-//     and digits more than three quarters are pieces of the conversation, of 256
-//     bytes and more; or, of any length, more than a fifth are pieces of the
-//     instructions, of 64 bytes and more. Case, marks and white space do not
+//     [Document] or the prompt; or has at least 400 runes, and more than three
+//     quarters of its letters and digits are in pieces of the conversation of
+//     256 bytes or more; or, at any length, more than a fifth are in pieces of
+//     the instructions of 64 bytes or more. Case, marks and white space do not
 //     matter.
 //   - The summary says the same again and again: it has at least 200 bytes without
-//     white space, and of its runs of 64 bytes fewer than a fifth are different.
+//     white space, and fewer than a fifth of its runs of 64 bytes are distinct.
 //   - The summary was cut by the output limit or the window.
-//   - The model called a tool, be it in a text that begins with a tag like
+//   - The model called a tool, or wrote a text that begins with a tag like
 //     <tool_call>.
 //   - The summary is not complete: the answer was aborted, failed or paused.
 //
-// Form does not tell an answer to the last question from a summary, nor a text
-// that is invented or only half of a summary. A refusal in words of the
-// conversation passes, and so does any refusal of 40 tokens.
+// Form cannot expose an answer to the last question, an invented text, or half
+// of a summary. A refusal in words of the conversation passes, and so does any
+// refusal of 40 tokens.
 var ErrRefused = errors.New("the text is not a summary")
 
 // ErrNotSmaller reports that the summary is not smaller than the messages it replaces, or
-// that the history would shrink by less than 10 % and less than 2,000 tokens. Where little
-// is summarised, a quarter of that suffices.
+// that the history would shrink by less than 10 % and less than 2,000 tokens. If little is
+// summarised, a quarter of that suffices.
 var ErrNotSmaller = errors.New("the summary is not smaller than the messages it replaces")
 
 // A refusal is a reason of [ErrRefused].
@@ -76,13 +76,13 @@ const (
 	enough     = 40 // for any summarised part
 	density    = 50 // summarised tokens
 	longInput  = 1_000
-	dense      = 100 // density of a shorter input
+	dense      = 100 // the same for a shorter input
 
 	enoughShared = 8 // with words of the conversation
 )
 
 // refuse returns an error if text cannot be a summary of the shown messages and
-// of the summary before. allowed is the token limit; 0 means none. Rules concern
+// the summary before. allowed is the token limit; 0 means none. Rules concern
 // size and form, never words: a summary may be in any language and about
 // anything.
 func refuse(text, shown, before string, allowed int) error {
@@ -120,7 +120,7 @@ var (
 	toolTag   = lazy.New(`(?i)^[\s\x60]*(xml\s+|json\s+)?<(antml:)?(tool_calls?|function_calls?|tool_use|invoke|function=)\b`)
 )
 
-// Which words tell the subject, in any language, and how often one recurs.
+// Which words show the subject, in any language, and how often one recurs.
 const (
 	tellingWord = 5   // runes; the small words of a language are shorter
 	recursEach  = 800 // words
@@ -155,7 +155,7 @@ func sharesWords(text, shown, before string) bool {
 	return shared > 1
 }
 
-// plainTerms returns the words between all signs.
+// plainTerms splits a text into words at all signs.
 func plainTerms(text string) []string {
 	return words.Terms(strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
@@ -169,14 +169,14 @@ func blank(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) })
 }
 
-// withoutReasoning takes out the reasoning that a text begins with.
+// withoutReasoning removes the reasoning at the beginning of a text.
 func withoutReasoning(text string) string {
 	return strings.TrimSpace(reasoning.Get().ReplaceAllString(text, ""))
 }
 
-// Of the conversation only runs of longEcho letters and more count, of the
-// instructions runs of longTask, in bytes: a summary may well consist of its
-// sentences, but not of a piece of it. A text shorter than shortEcho, in runes,
+// Only runs of at least longEcho bytes of the conversation count, and of
+// longTask bytes of the instructions: a summary may quote sentences of a
+// conversation, but not a long piece. A text shorter than shortEcho, in runes,
 // may be a quotation.
 const (
 	longTask  = 64
@@ -185,8 +185,8 @@ const (
 )
 
 // firstMark is a mark of a [Document] or of the prompt at the beginning of a text.
-// extraMark may be missing or extra in an echo: a mark of a Document anywhere, or
-// the number of an item in a list.
+// An echo may lack or add an extraMark: a mark of a Document anywhere, or the
+// number of a list item.
 var (
 	firstMark = lazy.New(`^(\[` + documentMarks + `|</?(conversation|summary_so_far)>)`)
 	extraMark = lazy.New(`(?m)^\s*\d{1,3}[.)] |\[` + documentMarks)
@@ -207,8 +207,8 @@ func isEcho(text, shown string) bool {
 	return utf8.RuneCountInString(text) >= shortEcho && repeats(said, letters(shown), longEcho)*4 > len(said)*3
 }
 
-// letters is a text without marks, and without anything but letters and digits, in
-// lower case: marks and line breaks between them are easily put in or left out.
+// letters returns only the letters and digits of a text, in lower case and without
+// marks: a model easily adds or omits marks and line breaks.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -218,8 +218,8 @@ func letters(s string) string {
 	}, extraMark.Get().ReplaceAllString(strings.ToLower(s), ""))
 }
 
-// repeats counts the bytes of a text in runs of at least that many bytes that
-// another text contains.
+// repeats counts the bytes of a text that are in runs of at least that many
+// bytes found in another text.
 func repeats(text, source string, least int) (n int) {
 	found := map[string]bool{} // whether a run of the text is in the source
 	for at := range len(text) - least + 1 {
@@ -240,7 +240,7 @@ func repeats(text, source string, least int) (n int) {
 	return n
 }
 
-// The numbers of isLoop, in bytes: the length of the runs, and the shortest text.
+// The limits of isLoop, in bytes: the length of the runs, and the shortest text.
 const (
 	looped    = 64
 	shortLoop = 200

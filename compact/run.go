@@ -15,8 +15,8 @@ import (
 
 // Error is a compaction that failed. Nothing was changed.
 type Error struct {
-	Cut Cut   // the attempts
-	Err error // of the summarizer, or why its summary was refused
+	Cut Cut   // the plan
+	Err error // of the summarizer, or the reason of the refusal
 }
 
 // Error returns the attempts and the cause in one line.
@@ -27,29 +27,29 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Run has the messages before the cut summarised and returns the entry that
-// replaces them by the summary. It writes nothing: append the entry to the
-// transcript of h. A stored plan works as well; it is refused if it would cut h
-// elsewhere.
+// Run has the messages before the cut summarised, and returns the entry that
+// replaces them with the summary. It writes nothing: append the entry to the
+// transcript of h. A stored plan works as well; Run refuses it if it would cut
+// h elsewhere.
 //
 // Next to the summary the entry holds items that no summarizer is trusted with,
 // at most MaxCarried tokens: texts of the user, the files that calls have read
 // and modified, the last errors of tools, and identifiers of texts that did not
-// fit. Code merges the items of the compaction before with the new ones, and
+// fit. Code merges the items of the last compaction with the new ones, and
 // masks passwords and keys of known shapes.
 //
 // An error is an [*Error] and wraps the summarizer's error, [ErrRefused] or
 // [ErrNotSmaller]. The summarizer is not called again.
 //
-// TurnsBefore of the entry is not set, it is the number of the session's turns
-// that are not kept; TokensAfter is an estimate for a summary in a user
+// Run does not set the entry's TurnsBefore, the number of the session's turns
+// that are not kept. TokensAfter is an estimate for a summary in a user
 // message.
 func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcript.Compaction, error) {
 	if c.Nothing != "" {
 		return c.failed(errors.New(c.String()))
 	}
 	if c.At <= 0 || c.At >= len(h.Messages) {
-		return c.failed(fmt.Errorf("the cut is not one of a history of %d messages", len(h.Messages)))
+		return c.failed(fmt.Errorf("the cut does not fit a history of %d messages", len(h.Messages)))
 	}
 	if first, covers, _ := ends(h.Messages, c.At); first != c.FirstKept || covers != c.CoversTo {
 		return c.failed(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
@@ -58,11 +58,11 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	return o.run(ctx, h, c, c.At, o.input(h, c, c.At), false)
 }
 
-// leastOverview is how many tokens every overview may have.
+// leastOverview is the least limit of tokens for an overview.
 const leastOverview = 256
 
-// Overview returns the compaction that replaces the messages before at by a summary of
-// the messages before to. at is at most to: the messages between them are both
+// Overview returns the compaction that replaces the messages before at with a summary
+// of the messages before to. at is at most to: the messages between them are both
 // summarised and kept. Both may be the number of messages. With an at of 0 only the
 // Summary of the result counts. Extract reports that [Extractive] wrote it.
 //
@@ -88,8 +88,8 @@ func (c Cut) failed(err error) (transcript.Compaction, error) {
 	return transcript.Compaction{}, &Error{Cut: c, Err: err}
 }
 
-// run has the messages before to summarised and puts that in the place of those
-// before the cut, which makes the history smaller unless it may grow.
+// run replaces the messages before the cut with a summary of the messages
+// before to. Unless grow is set, the history must become smaller.
 func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in Input, grow bool) (transcript.Compaction, error) {
 	if err := ctx.Err(); err != nil {
 		return c.failed(err)
@@ -99,7 +99,7 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 		return c.failed(err)
 	}
 	if summary != *in.extract {
-		*in.extract = "" // it is not the summary
+		*in.extract = "" // the summary is another text
 	}
 	if size := countText(o.Counter, neutral.SummaryHeading+"\n"+summary); !grow && size >= c.Covered {
 		return c.failed(fmt.Errorf("%w: ~%d tokens for ~%d", ErrNotSmaller, size, c.Covered))
@@ -110,7 +110,7 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 	// A heading that the summarizer has made up is a text like any other.
 	summary = strings.ReplaceAll(summary, neutral.CarriedHeading, strings.Trim(neutral.CarriedHeading, "[]"))
 	if o.Recall {
-		summary, _ = recalltool.Cut(summary) // if the summarizer repeats it
+		summary, _ = recalltool.Cut(summary) // if the notice was repeated
 	}
 	done := transcript.Compaction{Summary: summary, FirstKept: c.FirstKept, Read: c.Read}
 	_, done.CoversTo, _ = ends(h.Messages, to)
@@ -126,7 +126,7 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 }
 
 func (o Options) input(h rebuild.History, c Cut, to int) Input {
-	isMade := func(_ transcript.Block, at transcript.Origin) bool { // by a compaction, or a system prompt that is shown as a text
+	isMade := func(_ transcript.Block, at transcript.Origin) bool { // a compaction's text, or a system prompt shown as a text
 		return at.Entry != "" && at.Batch == 0 || at.Block == transcript.PromptEntry
 	}
 	in := Input{
@@ -139,9 +139,8 @@ func (o Options) input(h rebuild.History, c Cut, to int) Input {
 	return in
 }
 
-// smaller returns an error if a history is not smaller by the margin with a
-// summary in the place of the messages before a cut. One counter counts both
-// sides, each in one go.
+// smaller returns an error if a summary that replaces the messages before a cut
+// saves less than the margin. One counter counts both sides, each in one go.
 func (o Options) smaller(h rebuild.History, at int, summary transcript.Message) error {
 	kept := h.Messages[at:]
 	size := o.Counter.Count(h.System, nil, h.Messages)

@@ -9,13 +9,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Summarizer writes the summary that takes the place of the older part of a
-// history.
+// Summarizer writes the summary that replaces the older part of a history.
 //
 // The summary is plain text. An error and a refused text, see [ErrRefused], are
 // failures, and a failure changes nothing. Summarize must return when ctx is done.
 // It may be called by several goroutines, for different sessions. It must not
-// compact the session it works for, which would wait for itself.
+// compact its own session, which would wait for itself.
 type Summarizer interface {
 	// Summarize returns the summary of in.Messages and in.Previous.
 	Summarize(ctx context.Context, in Input) (string, error)
@@ -29,9 +28,9 @@ type Input struct {
 	// Messages is the part of the history to summarise, oldest first, without
 	// Previous. Calls and their results are together.
 	Messages []transcript.Message
-	// MaxTokens is how long the summary should be at most.
+	// MaxTokens is the intended limit of the summary.
 	MaxTokens int
-	// Guidance is what the application wants of this summary; see [Options].
+	// Guidance is an instruction of the application; see [Options].
 	Guidance string
 	// Observe, if not nil, is called for each step; see [Options].
 	Observe func(ctx context.Context, s Step)
@@ -41,8 +40,8 @@ type Input struct {
 	carried bool          // texts of the user are carried separately
 }
 
-// ask calls a summarizer with the timeout of one. An either applies it to each
-// of its summarizers, and Extractive needs none.
+// ask calls a summarizer with its timeout. An either instead limits each of its
+// summarizers, and Extractive needs no limit.
 func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 	switch s.(type) {
 	case either, Extractive:
@@ -55,7 +54,7 @@ func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 	}
 	text, err := s.Summarize(ctx, in)
 	if err == nil {
-		err = ctx.Err() // its text may be half of a summary
+		err = ctx.Err() // the text may be half of a summary
 	}
 	if err != nil {
 		return "", err
@@ -65,12 +64,12 @@ func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
 
 // A Step is the progress of a [Summarizer].
 type Step struct {
-	// Chunk is the part of the messages that a [Model] is shown next, from 1;
-	// Chunks is the most there will be. Both are 0 in other steps.
+	// Chunk numbers the part of the messages that a [Model] reads next, from 1;
+	// Chunks is the most parts. Both are 0 in other steps.
 	Chunk  int `json:"chunk,omitempty"`
 	Chunks int `json:"chunks,omitempty"`
-	// Skipped is the text of the error of a summarizer that [Either] gave up, before
-	// it asks the next one; empty in other steps.
+	// Skipped is the error text of the summarizer that [Either] has just given up to
+	// ask the next one; empty in other steps.
 	Skipped string `json:"skipped,omitempty"`
 }
 
@@ -89,11 +88,11 @@ func (f SummarizerFunc) Summarize(ctx context.Context, in Input) (string, error)
 // Either returns a [Summarizer] that calls one after the other until one returns
 // a text that is not refused, see [ErrRefused]. Either(Model{...}, Extractive{})
 // returns a summary even if the model fails. Input.Observe is called with the
-// reason for each that was skipped.
+// reason for each skipped summarizer.
 //
-// When ctx is done no further one is called. Each gets the Timeout of [Options],
-// so a slow first one does not make the next late. Where ctx has a deadline, each
-// but the last gets three quarters of the remaining time. If all fail their
+// When ctx is done no further summarizer is called. Each gets the Timeout of
+// [Options], so a slow one does not delay the next. If ctx has a deadline, each
+// but the last gets three quarters of the remaining time. If all fail, their
 // errors are joined. Either without summarizers always fails.
 func Either(s ...Summarizer) Summarizer { return either(s) }
 

@@ -13,9 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Where a text is divided, in tokens: a line that is longer than mostLine into
-// sentences, a sentence that is longer than mostSentence into pieces of about
-// onePiece.
+// Where a text is divided, in tokens: a line longer than mostLine into
+// sentences, a sentence longer than mostSentence into pieces of about onePiece.
 const (
 	mostLine     = 20
 	mostSentence = 48
@@ -41,11 +40,11 @@ const (
 	aNote  // an earlier compaction left a part out here
 )
 
-// size is an estimate: units are many. The counter of the options measures the
-// outcome.
+// size estimates, because units are many. The counter of the options measures
+// the result.
 func size(text string) int { return max(tokens.Estimator{}.Text(text), 1) }
 
-// divide returns the units of a text, in order. Blank lines are in none.
+// divide returns the units of a text, in order. No unit holds a blank line.
 func divide(text string) (list []unit) {
 	at := 0
 	for line := range strings.Lines(text) {
@@ -72,7 +71,7 @@ func divide(text string) (list []unit) {
 	return list
 }
 
-// divided returns a sentence as one unit or in pieces.
+// divided returns a sentence as one or more units.
 func divided(sentence string, from int) (list []unit) {
 	n := size(sentence)
 	if n <= mostSentence {
@@ -101,7 +100,7 @@ func divided(sentence string, from int) (list []unit) {
 // sentenceEnd returns where the first sentence of a line ends.
 func sentenceEnd(line string) int {
 	for i, r := range line {
-		_, n := utf8.DecodeRuneInString(line[i:]) // 1 for a byte that is no character
+		_, n := utf8.DecodeRuneInString(line[i:]) // 1 for an invalid byte
 		after := line[i+n:]
 		switch r {
 		case '.', '!', '?', '…':
@@ -121,13 +120,13 @@ func termsOf(text string) []string {
 	return slices.Compact(list)
 }
 
-// shortGap is the number of runes from which a gap names its size.
+// shortGap is the fewest runes of a gap that names its size.
 const shortGap = 400
 
 var noteOfGap = lazy.New(`^\[(?:…|\.\.\. (\d+) runes left out(?: of entry [^ \]]+)? \.\.\.)\]$`)
 
-// leftOut reads the note of a gap. A text of the user that looks like one only
-// counts as longer than it is.
+// leftOut reads the note of a gap. A user's line that looks like one only makes
+// its text count as longer.
 func leftOut(line string) (runes int, ok bool) {
 	m := noteOfGap.Get().FindStringSubmatch(strings.TrimSpace(line))
 	if m == nil {
@@ -137,8 +136,8 @@ func leftOut(line string) (runes int, ok bool) {
 	return n, m[1] == "" || err == nil
 }
 
-// reduced returns a text with the chosen units alone. Each gap is noted on a line
-// of its own; the note of a long one names the entry, if that has an ID.
+// reduced returns a text with only the chosen units. A note on a line of its own
+// marks each gap; the note of a long gap names the entry, if it has an ID.
 func reduced(text, entry string, units []unit, chosen []bool) string {
 	var sb strings.Builder
 	gap, noted := 0, false

@@ -11,22 +11,22 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// The worth of a unit for each of its tokens is the sum over its different words
-// of the cube of ln(1 + N/n), where n of all N units have the word. So words of
-// every turn are worth little, and a name or number of a single sentence much, in
-// any language and without a list of words. The outcome depends on none of the
-// figures alone; TestUserWords measures it, and docs/BENCHMARKS.md has the results.
+// The worth of a unit is a sum over its distinct words, divided by its tokens: the
+// cube of ln(1 + N/n) for a word in n of all N units. So words of every turn are
+// worth little, and a name or number of a single sentence much, in any language and
+// without a list of words. The result depends on no figure alone; TestUserWords
+// measures it, and docs/BENCHMARKS.md has the results.
 const (
 	unitCost    = 3    // tokens that a unit costs in addition to its own
-	fullText    = 60   // tokens; units of a longer text are worth less, by the root
-	oddLine     = .7   // of that at least, for a line unlike both its neighbours
-	unlike      = .25  // share of its words that such a line has in common with one
+	fullText    = 60   // tokens; longer texts divide the worth by a root
+	oddLine     = .7   // the least such factor of a line unlike both neighbours
+	unlike      = .25  // the most of its words that such a line shares with one
 	question    = .5   // times, for a unit that ends with a question mark
 	saidAgain   = .1   // times, for a unit whose words a newer text has
 	answered    = 2.   // times, for a short answer with its question
-	newness     = .5   // texts after which the newest has lost half of its lead
-	oldest      = 2.   // times at least, for the units of the oldest text
-	fromBehind  = .8   // of the worth of its neighbours, for a piece of a sentence
+	newness     = .5   // texts after which the newest one's bonus is halved
+	oldest      = 2.   // times or more, for the units of the oldest text
+	fromBehind  = .8   // of the worth of its neighbours, for a piece of a sentence,
 	fromBefore  = .7   // because pieces go together
 	mostOfReply = 4000 // runes of an answer whose words count
 )
@@ -38,9 +38,9 @@ type rated struct {
 	units []unit
 }
 
-// rate divides texts, the oldest first, and gives each unit its worth. A word is
-// also less rare if answers have it. Sizes are estimates, scaled by the count of
-// all texts together.
+// rate divides texts, the oldest first, and gives each unit its worth. Words in
+// answers count as less rare. Sizes are estimates, scaled by the count of all
+// texts together.
 func rate(items []transcript.Carried, answers []string, counter tokens.Counter) []rated {
 	texts := make([]rated, len(items))
 	var all strings.Builder
@@ -74,7 +74,7 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 	for _, answer := range answers {
 		count(divide(firstRunes(answer, mostOfReply)))
 	}
-	known := map[string]bool{} // the words of units of newer texts
+	known := map[string]bool{} // the words of each unit of newer texts
 	for i, t := range slices.Backward(texts) {
 		t.rate(with, n)
 		age := len(texts) - 1 - i
@@ -101,8 +101,8 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 	return texts
 }
 
-// rate gives the units of one text their worth. with counts the units that have a
-// word, of all n units.
+// rate gives the units of one text their worth. with counts the units that
+// contain a word, of n units in all.
 func (t rated) rate(with map[string]int, n int) {
 	long := min(math.Sqrt(fullText/float64(max(t.size, 1))), 1)
 	for i := range t.units {
@@ -113,7 +113,7 @@ func (t rated) rate(with map[string]int, n int) {
 		}
 		u.worth /= float64(u.size + unitCost)
 		switch {
-		case i == 0 || i == len(t.units)-1: // the edges of a paste tell its purpose
+		case i == 0 || i == len(t.units)-1: // the edges of a paste show its purpose
 		case u.kind == aLine && !alike(*u, t.units[i-1]) && !alike(*u, t.units[i+1]):
 			u.worth *= max(long, oddLine)
 		default:
@@ -135,7 +135,7 @@ func (t rated) rate(with map[string]int, n int) {
 	}
 }
 
-// alike reports whether two units have words in common.
+// alike reports whether a shares many words with b.
 func alike(a, b unit) bool {
 	same := 0
 	for _, term := range a.terms {
@@ -157,10 +157,10 @@ func firstRunes(s string, n int) string {
 
 const (
 	mostOfText = 300 // tokens of one reduced text,
-	partOfText = 32  // or this part of all tokens if that is more
-	itemCost   = 3   // tokens of a text in addition to its units
+	partOfText = 32  // or all tokens divided by this, if more
+	itemCost   = 3   // tokens of a text on top of its units
 	noteCost   = 40  // tokens of a note that names an entry
-	leadPart   = 16  // this part of all tokens is for the first units of long texts
+	leadPart   = 16  // all tokens by this are for the first units of long texts
 )
 
 // lead gives the first units of long texts the greatest worth, the newest first, up to
@@ -179,8 +179,8 @@ func lead(texts []rated, most int) {
 	}
 }
 
-// newestWhole returns the newest of the texts that fit into most tokens together,
-// and the best units of the next one, with the tokens they take.
+// newestWhole returns the newest texts that fit into most tokens together, the
+// best units of the next text, and the tokens that these take.
 func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) {
 	for _, t := range slices.Backward(texts) {
 		part, n := choose([]rated{t}, most-used, true)
@@ -192,9 +192,9 @@ func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) 
 	return list, used
 }
 
-// choose reduces texts to the units of greatest worth that fit into most tokens
-// together, and returns the tokens they take. A text without such a unit goes.
-// Texts stay in their order. Each is limited to a share, unless whole is set.
+// choose reduces texts to the units of greatest worth that fit into most tokens together, and
+// returns the tokens they take. A text without such a unit is dropped. Texts keep their order.
+// Unless whole is set, each gets at most a share.
 func choose(texts []rated, most int, whole bool) (list []transcript.Carried, used int) {
 	type place struct{ text, unit int }
 	var order []place
@@ -205,7 +205,7 @@ func choose(texts []rated, most int, whole bool) (list []transcript.Carried, use
 			}
 		}
 	}
-	slices.SortStableFunc(order, func(a, b place) int { // the newer of equal ones first
+	slices.SortStableFunc(order, func(a, b place) int { // of equals, the newer first
 		x, y := texts[a.text].units[a.unit].worth, texts[b.text].units[b.unit].worth
 		switch {
 		case x > y:
