@@ -28,24 +28,24 @@ type Format struct {
 	// Stream asks for the answer as server-sent events.
 	Stream bool
 	// Thinking is the request's member "thinking",
-	// {"type":"enabled","budget_tokens":4096} for example. Nil leaves it out,
-	// and so leaves it to the model.
+	// {"type":"enabled","budget_tokens":4096} for example. Nil leaves it out:
+	// the model decides.
 	Thinking json.RawMessage
 	// Cache puts cache marks on the system prompt, the last tool that is not deferred, the
-	// end of the messages and the end of the previous request's messages. Marks of blocks,
-	// of tools and of Params come first, as only four are allowed. Empty: no marks.
+	// end of the messages and the end of the previous request's messages. Only four marks
+	// are allowed: marks in blocks, tools and Params take precedence. Empty: no marks.
 	Cache wire.CacheTTL
-	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	// With Prefill the model continues an answer at the end. Otherwise a text follows it.
 	Prefill bool
 	// PlainPrompts leaves later system prompts texts of the user, for services that
 	// imitate the API without its messages of role "system".
 	PlainPrompts bool
-	// Params are further members of the request, temperature or tool_choice
-	// for example. "system", "tools" and "container" are used instead of what the
-	// request says, for tools that the provider runs for example. [rebuild.PromptHash]
-	// does not include them, so a change of them may cost a refused request. With
-	// "anthropic_version", which Vertex wants there, the model is left out: it is in the
-	// path. The other members that Request writes itself cannot be in it.
+	// Params are further members of the request, temperature or tool_choice for example.
+	// "system", "tools" and "container" replace the request's, for tools that the
+	// provider runs for example. [rebuild.PromptHash] does not include them, so changing
+	// them may cost a refused request. With "anthropic_version", which Vertex wants
+	// there, the model is left out: it is in the path. The other members that Request
+	// writes itself cannot be in Params.
 	Params map[string]json.RawMessage
 }
 
@@ -54,31 +54,31 @@ type Format struct {
 //
 // In addition to the rules of package wire it does this:
 //
-//   - A later system prompt of a session is a message of role "system" with the
-//     models that take it, if one of these made the following answer: in the
-//     history it is a text of the user. It stays a text where the API does not take
-//     such a message. "[no answer]" replaces an emptied answer after one.
-//   - Reasoning of this API returns in its place if [rebuild.Reasoned] leaves it
+//   - A later system prompt of a session, in the history a text of the user, becomes a message of
+//     role "system" if the model, and the one that made the next answer, take these. It stays a
+//     text where the API does not take such a message. "[no answer]" replaces an emptied answer
+//     after one.
+//   - Reasoning of this API returns in its place if [rebuild.Reasoned] keeps it
 //     and Thinking is not "disabled". Reasoning of answers without a recorded
 //     request returns within the running turn, to the model that made it, if a
-//     call follows it or Thinking is on, and never to a model that checks its
-//     prefix. Reasoning without its signature is left out, and so is reasoning
-//     that would end its message.
-//   - If Thinking demands reasoning ("enabled") and the answer that the results
-//     belong to no longer begins with any, as after a change of model within a
-//     turn, the member "thinking" is left out of this one request.
-//   - If Thinking asks for a budget that the output limit does not exceed, the
-//     budget becomes three quarters of the limit, or if that is less than 1,024
-//     tokens the member is left out.
-//   - Results that are errors may have texts only: the rest of them becomes one.
-//   - Calls of the provider's own tools return with their results to any Claude. One
-//     without its result stays while it can come: at the end of the request, where the
-//     provider is to continue it (pause_turn), and while code waits for calls of the
-//     client's tools, in its container. Other texts of the user end that, and an answer
-//     without such calls: then the calls lose their "caller", and the code is a text.
+//     call follows it or Thinking is on, but never to a model that checks its
+//     prefix. Reasoning without its signature is left out, as is reasoning that
+//     would end its message.
+//   - If Thinking demands reasoning ("enabled"), but the answer before the
+//     results no longer begins with any, for example after a change of model
+//     within a turn, this one request leaves out the member "thinking".
+//   - If the output limit does not exceed the budget of Thinking, the budget
+//     becomes three quarters of the limit; if that is less than 1,024 tokens
+//     the member is left out.
+//   - Results that are errors may have only texts: all else becomes a text.
+//   - Calls of the provider's own tools return with their results to any Claude. One without its
+//     result stays while that can come: at the end of the request, which the provider continues
+//     (pause_turn), and while code waits in its container for calls of the client's tools. Texts of
+//     the user end the wait, as do answers without such calls: then the calls lose their "caller",
+//     and the code becomes a text.
 //   - A reference to a tool in a result stays if the request defines the tool.
-//   - An image of more than 5 MB becomes a short text, and so do the images and
-//     documents that come first in a body of more than 32 MB.
+//   - An image of more than 5 MB becomes a short text, and so do the first
+//     images and documents in a body of more than 32 MB.
 //   - Of more than four cache marks the last four stay.
 func (a Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	body, report, err = a.request(req, messages.MediaBudget{})
@@ -88,7 +88,7 @@ func (a Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	return body, report, err
 }
 
-// request leaves out as much media.
+// request leaves out that much media.
 func (a Format) request(req transcript.Request, media messages.MediaBudget) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(
 		format.CheckRoles(req.Messages), format.CheckObject("thinking", a.Thinking), messages.CheckCache(a.Cache),
@@ -147,8 +147,8 @@ func (a Format) request(req transcript.Request, media messages.MediaBudget) (bod
 	)
 }
 
-// tools writes definitions of the renderer's. With marks, the last one that is not deferred
-// has one; the API refuses marks of deferred ones.
+// tools writes the renderer's definitions. With Cache, the last one that is not deferred
+// gets a mark; the API refuses marks on deferred ones.
 func (a Format) tools(tools []transcript.Tool) json.RawMessage {
 	last := a.Cache != ""
 	for i, t := range slices.Backward(tools) {

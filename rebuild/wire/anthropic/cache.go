@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// roll puts marks on the last blocks of messages that can have one. The messages
+// roll puts a mark on the last possible block of some messages. The messages
 // are the renderer's.
 func roll(c wire.CacheTTL, rendered []transcript.Message) {
 	for _, i := range messages.MarkedMessages(rendered) {
@@ -69,7 +69,7 @@ func unmarked(b transcript.Block) (plain transcript.Block, marked bool) {
 	return plain, marked
 }
 
-// marks counts the cache marks in Params and in tools: they count against the same limit.
+// marks counts the cache marks in Params and in tools, which share the limit.
 func (a Format) marks(tools json.RawMessage) int {
 	n := messages.Count(!jsontext.IsNull(a.Params[messages.CacheControl]))
 	for _, e := range slices.Concat(js.Elements(a.Params["system"]), js.Elements(tools)) {

@@ -29,8 +29,8 @@ func (a Format) stream() *format.Stream {
 }
 
 // Response reads the body of an answer that was not streamed. Blocks of unknown types are
-// kept unchanged. The provider's list of content it left out of the request is the member
-// "input_transformations" of Usage.Extra, the container of its code execution the member
+// kept unchanged. Usage.Extra has the provider's list of content that it left out of the
+// request as the member "input_transformations", and the container of its code as
 // "container". RequestID is the ID of the message, not the one in the HTTP header. An error
 // body gives an [*wire.APIError] without a status.
 func (a Format) Response(body []byte) (*transcript.Response, error) {
@@ -76,10 +76,9 @@ func (s *stream) head(message []byte) error {
 	return nil
 }
 
-// update takes the stop reason from one object, and the counts from another. With
-// the counts it keeps the reasoning that the provider left out of the request,
-// the container that its code runs in, and the content that its context editing has
-// cleared.
+// update takes the stop reason from one object and the counts from another. With
+// the counts it keeps what the provider reports: reasoning left out of the request,
+// the container of its code, and content cleared by its context editing.
 func (s *stream) update(message, counts []byte) error {
 	if err := s.AddUsage(counts, "usage"); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (s *stream) Whole(body []byte) error {
 	return nil
 }
 
-// Content returns the blocks so far. Calls hold the container, which their results need.
+// Content returns the blocks so far. Calls hold the container because their results need it.
 func (s *stream) Content() []transcript.Block {
 	content := s.Blocks(blocks)
 	for i, b := range content {
@@ -146,8 +145,8 @@ func (s *stream) startBlock(event []byte) (wire.Delta, error) {
 	return wire.Delta{}, nil
 }
 
-// addDelta appends the texts of a delta to the members of their names, except for
-// the input of a call.
+// addDelta appends each text of a delta to the member of the same name, except
+// for the input of a call.
 func (s *stream) addDelta(event []byte) (d wire.Delta, err error) {
 	p, err := s.Open(event, "index")
 	if err != nil {
@@ -176,7 +175,7 @@ func (s *stream) addDelta(event []byte) (d wire.Delta, err error) {
 // inputDelta is the member of a delta that adds to the input of a call.
 const inputDelta = "partial_json"
 
-// blocks returns the block so far, none if there is nothing to show of it.
+// blocks returns the block so far, or nil if nothing of it can be shown.
 func blocks(p *format.Piece) []transcript.Block {
 	raw := p.Whole
 	if raw == nil {
@@ -192,8 +191,8 @@ func blocks(p *format.Piece) []transcript.Block {
 	return []transcript.Block{block}
 }
 
-// soFar returns the JSON of a block so far: the members that it began with,
-// and those that deltas have changed. Half a signature is worse than none.
+// soFar returns the JSON of a block so far: the members that it began with, as
+// deltas changed them. Half a signature is worse than none.
 func soFar(p *format.Piece) json.RawMessage {
 	block := js.MembersOf(p.Start)
 	for _, t := range p.Texts {
