@@ -37,20 +37,20 @@ type Format struct {
 	// Cache puts cache points after the system prompt, the tools, the messages and the
 	// previous request's messages. Empty: none. Models without a cache refuse them.
 	Cache wire.CacheTTL
-	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	// With Prefill the model continues an answer at the end. Otherwise a text follows it.
 	Prefill bool
-	// PureResults is for models that take only results of tools in a message,
-	// Llama for example: other blocks go into the last result.
+	// PureResults is for models that refuse other blocks in a message with
+	// results, Llama for example: these go into the last result.
 	PureResults bool
-	// Params are further members of the request, guardrailConfig for example.
-	// "system" and "toolConfig" are used instead of what the request says, and
-	// [rebuild.PromptHash] does not include them; the members of "inferenceConfig" and "additionalModelRequestFields" are
-	// joined by the output limit and Thinking. "messages" cannot be in it.
+	// Params are further members of the request, guardrailConfig for example. "system" and
+	// "toolConfig" replace the request's, and [rebuild.PromptHash] does not include them; the
+	// output limit joins the members of "inferenceConfig", and Thinking joins
+	// "additionalModelRequestFields". "messages" cannot be in it.
 	Params map[string]json.RawMessage
 }
 
-// Path is the path of the call: the model of a request and whether it is
-// streamed are not in its body.
+// Path returns the path of the call. It holds the model and whether to stream,
+// which the body does not.
 func (b Format) Path(model string) string {
 	path := "/model/" + url.PathEscape(model) + "/converse"
 	if b.Stream {
@@ -59,9 +59,9 @@ func (b Format) Path(model string) string {
 	return path
 }
 
-// ToolName is how the API is shown a tool of that name, and how answers call
-// it: characters that are not A-Z a-z 0-9 _ - become _, and 64 characters stay.
-// Names that the API takes are not changed.
+// ToolName returns the name that a tool gets in the API and its answers:
+// characters other than A-Z a-z 0-9 _ - become _, and 64 characters stay. Names
+// that the API takes are not changed.
 func (Format) ToolName(name string) string { return neutral.ToolName(name) }
 
 // Request renders the body of a call of Converse or ConverseStream. The model
@@ -69,15 +69,15 @@ func (Format) ToolName(name string) string { return neutral.ToolName(name) }
 //
 // In addition to the rules of package wire it does this:
 //
-//   - Reasoning and Thinking follow the rules of package anthropic, even when the running
+//   - Reasoning and Thinking follow the rules of package anthropic, even if the running
 //     turn lacks reasoning to continue, or the output limit leaves no room.
-//   - If the messages have calls, the request defines tools: without any, the
+//   - If the messages have calls but the request lacks tools, it defines the
 //     called ones (added-tools in the report).
 //   - Images and documents go as bytes. A document gets a unique name of
 //     allowed characters, made of its title, and a text next to it.
-//   - Of more than 5 documents or 20 images the last stay, the others become a
+//   - Of more than 5 documents or 20 images the last stay; each other becomes a
 //     short text. This changes the bytes of earlier messages.
-//   - A result with an error contains a text, and texts only.
+//   - A result with an error contains texts only, at least one.
 //   - Citations of a text go back to the model that made them.
 //   - Names of tools are as [Format.ToolName] says.
 func (b Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
@@ -109,7 +109,7 @@ func (b Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	)
 }
 
-// The members that hold the output limit and Thinking among others.
+// The members that hold, among others, the output limit and Thinking.
 const (
 	inferenceConfig = "inferenceConfig"
 	modelFields     = "additionalModelRequestFields"
@@ -141,7 +141,7 @@ func (r *renderer) tools() (js.Written, error) {
 	return js.Object("tools", js.List(r.format.pointed(specs), js.As)), nil
 }
 
-// pointed adds a cache point to a list if there are any.
+// pointed adds a cache point to a list if Cache is set.
 func (b Format) pointed(list []js.Written) []js.Written {
 	if b.Cache == "" {
 		return list

@@ -86,7 +86,7 @@ func (r *renderer) contentBlocks(entry string, b transcript.DocumentBlock) (out 
 	r.Note("replaced-block", entry, "a document of texts and images")
 	for _, part := range format.BlocksOfDocument(b.Source.Extra["content"]) {
 		if image, ok := part.(transcript.ImageBlock); ok {
-			// It is not in the count of images, so it does not go out.
+			// The count of images lacks it, so it does not go out.
 			out = append(out, format.PlainText(r.LeftOut(entry, transcript.BlockType(image), "in a document"))...)
 		} else {
 			out = append(out, r.Parts(r, entry, part)...)
@@ -95,8 +95,8 @@ func (r *renderer) contentBlocks(entry string, b transcript.DocumentBlock) (out 
 	return out
 }
 
-// documentName makes a name of the characters that the API allows, without two
-// spaces in a row, of at most 200 bytes, that no document of the request has.
+// documentName makes a name that is new in the request, has at most 200 bytes
+// and only characters that the API allows, and has no two spaces in a row.
 func (r *renderer) documentName(title string) string {
 	const most = 200
 	clean := strings.Map(func(c rune) rune {

@@ -41,8 +41,8 @@ func (r *renderer) messageList() js.Written {
 	})
 }
 
-// together returns the content of a message: results first, then the rest, or all
-// of it in the last result for models that want that.
+// together returns the content of a message: results first, then the rest, or for
+// PureResults all of it in the last result.
 func (r *renderer) together(m transcript.Message) []transcript.Block {
 	content := messages.ResultsFirst(m.Content, nil)
 	rest := slices.IndexFunc(content, func(b transcript.Block) bool { return !format.IsType[transcript.ToolResultBlock](b) })
@@ -129,8 +129,8 @@ func (r *renderer) user(i int, m transcript.Message) []transcript.Block {
 	return content
 }
 
-// ranByProvider returns how a block of an answer goes back: a call of a tool that the
-// provider ran, with its result, and blocks of kinds that only the API knows.
+// ranByProvider returns how an opaque block goes back: in a pair if it is a call that
+// the provider ran, or its result, alone if only the API knows its kind.
 func ranByProvider(b transcript.RawBlock) messages.Half {
 	block := js.Get(b.JSON, "block")
 	kind, part := typed(block)
@@ -144,5 +144,5 @@ func ranByProvider(b transcript.RawBlock) messages.Half {
 	return messages.Half{Alone: !slices.Contains(kinds, kind)}
 }
 
-// kinds are the kinds of content blocks that the API has.
+// kinds are the API's kinds of content blocks.
 var kinds = strings.Fields("text image document video audio toolUse toolResult reasoningContent cachePoint guardContent searchResult citationsContent")

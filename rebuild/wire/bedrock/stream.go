@@ -15,10 +15,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Response reads the body of an answer of Converse. Blocks of kinds it does not
-// know become opaque ones with the block as it is; citations of a text are in
-// the member ext of its block. RequestID is empty: it is in an HTTP header.
-// An error body gives an [*wire.APIError] without a status.
+// Response reads the body of an answer of Converse. Blocks of unknown kinds
+// become opaque blocks that hold them unchanged; citations of a text are in the
+// member ext of its block. RequestID is empty: it is in an HTTP header. An
+// error body gives an [*wire.APIError] without a status.
 func (b Format) Response(body []byte) (*transcript.Response, error) {
 	return b.stream().Whole(body)
 }
@@ -75,7 +75,7 @@ func answerBlock(block []byte) transcript.Block {
 	return transcript.RawBlock{JSON: js.Object("type", format.OpaqueBedrock, "block", block).Bytes()}
 }
 
-// citedText returns a text with the citations that it came with.
+// citedText returns a text with its citations.
 func citedText(text string, citations []json.RawMessage) transcript.Block {
 	return transcript.TextBlock{Text: text, Extra: format.WithExt("citations", js.OptList(citations, js.Value))}
 }
@@ -97,16 +97,16 @@ func (b Format) stream() *format.Stream {
 	return format.NewStream(&stream{format.Accumulator{API: format.APIBedrock, Model: b.Model}})
 }
 
-// Event returns an event of ConverseStream for [wire.Stream]: its type, as its
-// header :event-type (or, of an error, :exception-type) has it, "contentBlockDelta" for
-// example, and its JSON. The binary framing of events is the business of an SDK. The
-// event messageStop is the last but one: metadata with the usage follows.
+// Event makes an event of ConverseStream for [wire.Stream] from its JSON and its type:
+// the header :event-type (of an error, :exception-type), "contentBlockDelta" for
+// example. An SDK reads the binary framing of events. After messageStop only one event
+// follows: metadata with the usage.
 func Event(kind string, payload []byte) []byte {
 	event := append(jsontext.AppendString([]byte{'{'}, kind), ':')
 	return append(append(event, payload...), '}')
 }
 
-// typed takes such an event apart.
+// typed splits such an event.
 func typed(event []byte) (kind string, payload []byte) {
 	for kind, payload = range jsontext.Members(event) {
 		break
@@ -114,7 +114,7 @@ func typed(event []byte) (kind string, payload []byte) {
 	return kind, payload
 }
 
-// Refusal recognises an error in the place of an answer too.
+// Refusal also recognises an error that replaces an answer.
 func (*stream) Refusal(obj []byte) *wire.APIError {
 	if kind, payload := typed(obj); strings.HasSuffix(kind, "Exception") {
 		e := wire.NewAPIError(0, payload)
@@ -218,7 +218,7 @@ func (s *stream) delta(payload []byte) (d wire.Delta, err error) {
 
 func (s *stream) Content() []transcript.Block { return s.Blocks(blocks) }
 
-// blocks returns the block so far, none if there is nothing to show of it.
+// blocks returns the block so far, or nil if nothing of it can be shown.
 func blocks(p *format.Piece) []transcript.Block {
 	text, redacted := p.Text("text"), p.Text("redacted")
 	var block transcript.Block
@@ -243,8 +243,8 @@ func blocks(p *format.Piece) []transcript.Block {
 	return []transcript.Block{block}
 }
 
-// ended returns an opaque block with its additions: the input of a call, the
-// content of a result.
+// ended returns an opaque block with the added input of a call or content of a
+// result.
 func ended(p *format.Piece) []byte {
 	name, added := "input", format.CallInput(p.Text("input"), p.Done)
 	if len(p.List) > 0 {
