@@ -11,10 +11,10 @@ import (
 )
 
 // skipSignature is the signature that Google documents for calls that its model
-// did not make. It goes out as it is: in base64, which the types of Google's SDKs
-// would make of it, the API takes it for a signature and refuses it
-// (langchain-ai/langchain-google#1570). A request that is decoded into these
-// types has to replace it first.
+// did not make. It goes out as it is: the types of Google's SDKs would write it
+// in base64, which the API takes for a signature and refuses
+// (langchain-ai/langchain-google#1570). Replace it before decoding a request into
+// these types.
 const skipSignature = "skip_thought_signature_validator"
 
 // A renderer turns the messages of one request into contents.
@@ -27,17 +27,17 @@ type renderer struct {
 // A pendingCall is a call that waits for its result.
 type pendingCall struct{ id, name, wireID string }
 
-// An answerPart is a block of an answer as it goes out.
+// An answerPart is an outgoing block of an answer.
 type answerPart struct {
 	block   transcript.Block
 	origin  transcript.Origin
 	members []any
-	json    js.Written // in place of members
+	json    js.Written // replaces members
 	signed  js.Opt     // its signature
 }
 
-// Native hides the method of format.Rendering: the API takes names of models
-// with their collection.
+// Native hides the method of format.Rendering: the API takes model names with
+// their collection.
 func (r *renderer) Native(o transcript.Origin) bool {
 	return o == format.Vouched || o.API == format.APIGemini && format.SameModel(baseName(o.Model), baseName(r.Req.Model))
 }
@@ -45,8 +45,8 @@ func (r *renderer) Native(o transcript.Origin) bool {
 // baseName returns the name of a model without the collection that it is in.
 func baseName(model string) string { return model[strings.LastIndexByte(model, '/')+1:] }
 
-// Result adds a function response, and returns the images and documents that it cannot
-// hold.
+// Result adds a function response, and returns images and documents that do not fit
+// into it.
 func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
 	call := pendingCall{name: "tool"}
 	if i := slices.IndexFunc(r.calls, func(c pendingCall) bool { return c.id == b.CallID }); i >= 0 {
@@ -111,8 +111,8 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	}
 	first := slices.IndexFunc(parts, func(p answerPart) bool { return format.IsType[transcript.ToolCallBlock](p.block) })
 	signed := func(p answerPart) bool { return p.signed != "" }
-	// The signature of a call may be on another part, but not one for a call
-	// that another model made.
+	// Another part may carry the signature of a call, but not for a call of
+	// another model.
 	if first >= 0 && isGemini3(r.Req.Model) && !signed(parts[first]) && (!r.Native(parts[first].origin) || !slices.ContainsFunc(parts, signed)) {
 		parts[first].signed = skipSignature
 	}
@@ -127,7 +127,7 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	return true
 }
 
-// answerPart returns false for what cannot be in an answer.
+// answerPart returns false for blocks that cannot be in an answer.
 func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answerPart, ok bool) {
 	native := r.Native(o)
 	p.block, p.origin = b, o

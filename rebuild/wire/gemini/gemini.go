@@ -1,7 +1,7 @@
-// Package gemini renders requests for the Gemini API, which Vertex has too, and reads
-// its answers. Any HTTP client sends the body that Request of a [Format] returns, to
-// its Path. Response reads a whole answer; NewStream puts a streamed one together from
-// the events of [wire.ReadSSE]. Package [wire] reads refusals and documents the rules
+// Package gemini renders requests for the Gemini API, also on Vertex, and reads its
+// answers. Any HTTP client sends the body that Request of a [Format] returns, to its
+// Path. Response reads a whole answer; NewStream puts a streamed one together from the
+// events of [wire.ReadSSE]. Package [wire] reads refusals and documents the rules
 // common to all APIs.
 package gemini
 
@@ -17,31 +17,31 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Format renders for generateContent of the Gemini API, which Vertex has too,
-// and reads its answers. The zero value is ready to use: no thinking. It is a
-// plain value, safe for several goroutines.
+// Format renders for generateContent of the Gemini API, also on Vertex, and
+// reads its answers. The zero value is ready to use: no thinking. It is a plain
+// value, safe for several goroutines.
 type Format struct {
 	// Stream asks for the answer as server-sent events, see [Format.Path].
 	Stream bool
-	// Model is what answers say as their model. Empty: the version that the API
-	// gives. Set it to the model of the requests if that is an alias whose versions
-	// have other names, so that reasoning finds the way back.
+	// Model is recorded as the model of each answer. Empty: the version that the
+	// API gives. Set it to the model of the requests if that is an alias whose
+	// versions have other names, so that reasoning can go back.
 	Model string
 	// Thinking is generationConfig.thinkingConfig of the request,
-	// {"includeThoughts":true} for example. Nil leaves it out, and so leaves it
-	// to the model.
+	// {"includeThoughts":true} for example. Nil leaves it out: the model
+	// decides.
 	Thinking json.RawMessage
-	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	// With Prefill the model continues an answer at the end. Otherwise a text follows it.
 	Prefill bool
 	// Params are further members of the request, safetySettings or toolConfig
-	// for example. "systemInstruction" and "tools" are used instead of what the
-	// request says; the members of "generationConfig" are joined by the output
-	// limit and Thinking. "contents" cannot be in it.
+	// for example. "systemInstruction" and "tools" replace the request's; the
+	// output limit and Thinking join the members of "generationConfig".
+	// "contents" cannot be in it.
 	Params map[string]json.RawMessage
 }
 
-// Path is the path of the call below the version of the API: the model of a
-// request and whether it is streamed are not in its body.
+// Path returns the path of the call below the version of the API. It holds the
+// model and whether to stream, which the body does not.
 func (g Format) Path(model string) string {
 	if !strings.Contains(model, "/") {
 		model = "models/" + model
@@ -52,10 +52,10 @@ func (g Format) Path(model string) string {
 	return model + ":generateContent"
 }
 
-// ToolName is how the API is shown a tool of that name, and how answers call
-// it: characters that are not A-Z a-z 0-9 _ - become _, a name that does not
-// begin with a letter or _ has one in front, and 64 characters stay. Names that
-// the API takes are not changed.
+// ToolName returns the name that a tool gets in the API and its answers:
+// characters other than A-Z a-z 0-9 _ - become _, a name that does not begin
+// with a letter or _ gets a leading _, and 64 characters stay. Names that the
+// API takes are not changed.
 func (Format) ToolName(name string) string {
 	name = neutral.ToolName(name)
 	if c := name[0]; c == '-' || c >= '0' && c <= '9' {
@@ -70,18 +70,18 @@ func (Format) ToolName(name string) string {
 // In addition to the rules of package wire it does this:
 //
 //   - Calls and results are paired by order and name. A call keeps an ID only
-//     if the API gave it one, and then its result gets it as well.
-//   - All results of an answer form one content of their own: other blocks of
-//     the user message follow as another content. A result is an object,
+//     if the API gave it; then its result gets the same ID.
+//   - All results of an answer form a content of their own; other blocks of the
+//     user message follow as another content. A result is an object,
 //     {"output":...} or {"error":...}; texts of one result are joined by
 //     newlines. Images and documents of results follow the results (moved-media
 //     in the report).
-//   - A thought signature goes back to the model that made it, on the part it
-//     came with. Gemini 3 and later refuse an answer whose first call lacks
-//     one: it gets the text that Google documents for calls of other models,
-//     unless another part of the answer is signed.
-//   - Thoughts of all turns return to the model that made them, except alone in an
-//     answer.
+//   - A thought signature goes back to the model that made it, on the same
+//     part. Gemini 3 and later refuse an answer whose first call lacks one:
+//     such a call gets the text that Google documents for calls of other
+//     models, unless another part of the answer is signed.
+//   - Thoughts of all turns return to their model, except from an answer of
+//     nothing else.
 //   - Names of tools are as [Format.ToolName] says.
 func (g Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", g.Thinking), format.CheckParams(g.Params, "contents")); err != nil {
@@ -109,10 +109,10 @@ func (g Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	)
 }
 
-// generationConfig is the member that holds the output limit among others.
+// generationConfig is the member that holds, among others, the output limit.
 const generationConfig = "generationConfig"
 
-// tools returns the member of that name.
+// tools returns the member "tools".
 func (r *renderer) tools() (js.Written, error) {
 	if _, given := r.format.Params["tools"]; given || len(r.Req.Tools) == 0 {
 		return nil, nil

@@ -48,7 +48,7 @@ func (r *renderer) Source(s transcript.Source, kind string) (clean transcript.So
 	return s, format.SourceProblem(s)
 }
 
-// partJSON returns a block of a user content as it goes out.
+// partJSON returns the JSON of a block of a user's content.
 func partJSON(b transcript.Block) js.Written {
 	if text, ok := b.(transcript.TextBlock); ok {
 		return js.Text(text.Text)
@@ -70,7 +70,7 @@ func sourceOf(b transcript.Block) transcript.Source {
 	return transcript.Source{}
 }
 
-// blobOf returns the type and the base64 of an image or a document in the block;
+// blobOf returns the media type and the base64 of an inline image or document;
 // data is empty if the API does not take it. A plain text becomes base64.
 func blobOf(s transcript.Source, kind string) (mime, data string) {
 	switch {
@@ -119,8 +119,8 @@ var uriTypes = map[string]string{
 	".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".html": "text/html",
 }
 
-// signatureOf returns the thought signature in ext, or "" without a readable
-// one.
+// signatureOf returns the thought signature in ext, or "" if it is not
+// readable.
 func signatureOf(extra transcript.Extra) string {
 	signature := js.String(format.ExtObject(extra), "thoughtSignature")
 	if !format.IsBase64(signature) {
@@ -129,8 +129,8 @@ func signatureOf(extra transcript.Extra) string {
 	return signature
 }
 
-// opaquePart returns the part that a block holds, or nil if the API would not
-// take it back. Parts that only the API knows go back as they came.
+// opaquePart returns the part in a block, or nil if the API would not take it
+// back. Parts that only the API knows go back as they came.
 func opaquePart(b transcript.RawBlock) []byte {
 	part := js.Get(b.JSON, "part")
 	if transcript.BlockType(b) != format.OpaqueGemini || !jsontext.Valid(b.JSON) || !js.HasEachOnce(part) {

@@ -17,13 +17,13 @@ import (
 )
 
 // Response reads the body of an answer that was not streamed: the candidate
-// with index 0. A part of a kind that there is no block for becomes an opaque
-// block with the part as it is. RequestID is responseId.
+// with index 0. A part that fits no block becomes an opaque block that holds it
+// unchanged. RequestID is responseId.
 //
-// A call gets the ID that the API gave it, or else one made of responseId, its
-// place and its content. The rest of a part (its thought signature, the ID of a
-// call) is in the member ext of the block. An error body gives an [*wire.APIError]
-// with its status.
+// A call keeps the API's ID, or gets one made of responseId, its place and its
+// content. The rest of a part (its thought signature, the ID of a call) is in the
+// member ext of the block. An error body gives an [*wire.APIError] with its
+// status.
 func (g Format) Response(body []byte) (*transcript.Response, error) { return g.stream().Whole(body) }
 
 func (s *stream) Whole(body []byte) error {
@@ -38,20 +38,20 @@ func (s *stream) Whole(body []byte) error {
 
 type stream struct {
 	format.Accumulator
-	named bool // the model as requested, whichever version answers
+	named bool // Format.Model is set, so versions are ignored
 }
 
 // The kinds of pieces of an answer: text, thought, call, image, opaque. Pieces hold
-// their signature and text; start is the call, or the part of an image or an opaque
-// one.
+// their signature and text; Start is the call, or the part of an image or opaque
+// piece.
 const (
 	textName      = "text"
 	thoughtName   = "thought"
 	signatureName = "thoughtSignature"
 )
 
-// NewStream returns a stream for an answer to a request of g. Pieces of one text, and
-// of one thought, become one part; a signature ends it.
+// NewStream returns a stream for an answer to a request of g. The pieces of a text or
+// a thought become one part; a signature ends it.
 func (g Format) NewStream() wire.Stream { return g.stream() }
 
 func (g Format) stream() *format.Stream {
@@ -131,7 +131,7 @@ func (s *stream) addPart(part []byte, d *wire.Delta) {
 			begin("call", call)
 			d.ToolName, d.Input = name, string(js.Get(call, "args"))
 		}
-	case hasText || signature != "" && len(js.Without(part, signatureName, thoughtName)) == 0: // an SDK leaves an empty text out
+	case hasText || signature != "" && len(js.Without(part, signatureName, thoughtName)) == 0: // SDKs omit empty texts
 		kind, shown := textName, &d.Text
 		if isThought, _ := jsontext.Bool(js.Get(part, thoughtName)); isThought {
 			kind, shown = thoughtName, &d.Thinking
@@ -177,7 +177,7 @@ func (s *stream) block(i int, p *format.Piece, ids map[string]bool) transcript.B
 	text := p.Text(textName)
 	switch p.Kind {
 	case textName:
-		if text == "" { // a signature alone; a fold leaves out empty texts
+		if text == "" { // only a signature; a fold leaves out empty texts
 			return transcript.ThinkingBlock{Extra: extra}
 		}
 		return transcript.TextBlock{Text: text, Extra: extra}
@@ -203,8 +203,8 @@ func (s *stream) block(i int, p *format.Piece, ids map[string]bool) transcript.B
 	return transcript.RawBlock{JSON: js.Object("type", format.OpaqueGemini, "part", p.Start).Bytes()}
 }
 
-// callID makes an ID for a call that came without one. It is the same however
-// often the answer is read.
+// callID makes an ID for a call that came without one. Reading the answer again
+// gives the same ID.
 func (s *stream) callID(i int, call []byte) string {
 	sum := sha256.Sum256([]byte(s.ID + "\x00" + strconv.Itoa(i) + "\x00" + string(call)))
 	return "call_" + hex.EncodeToString(sum[:12])
