@@ -23,8 +23,8 @@ type renderer struct {
 // maxCalls is how many calls an answer may have.
 const maxCalls = 128
 
-// place returns the place of a call's result: after the others of the message with the
-// call, which more of the same answer may follow.
+// place returns the place of a call's result: after the other results of its message,
+// which more messages of the same answer may follow.
 func (r *renderer) place(id string) int {
 	at := len(r.Out)
 	for i, m := range slices.Backward(r.Out) {
@@ -84,7 +84,7 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 			}
 			between := "\n\n"
 			if batch == o.Batch {
-				between = "" // it goes on where the one before it ended
+				between = "" // it continues the text before
 			}
 			batch = o.Batch
 			out.Parts = appendPart(out.Parts, transcript.TextBlock{Text: b.Text}, between)
@@ -112,8 +112,8 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	if r.reasoning && r.dialect != Mistral && r.dialect != OpenRouter && len(out.Calls) > 0 && len(out.Reasoning) == 0 {
 		out.Reasoning = []js.Member{{Name: reasoningContent, Value: []byte(`""`)}}
 	}
-	// The first message keeps the rest of the answer. All of them have the reasoning,
-	// which imitators demand of every answer with calls.
+	// The first message keeps the rest of the answer. Every message repeats the
+	// reasoning, which imitators demand of answers with calls.
 	for calls := range slices.Chunk(out.Calls, maxCalls) {
 		out.Calls = calls
 		r.Out = append(r.Out, out)
@@ -125,7 +125,7 @@ func (r *renderer) Answer(_ int, m transcript.Message) bool {
 	return true
 }
 
-// The members for reasoning: most imitators have the first.
+// The members for reasoning: most imitators use the first.
 const (
 	reasoningContent = "reasoning_content"
 	reasoningPlain   = "reasoning"
@@ -175,7 +175,7 @@ func messageJSON(m format.Said) js.Written {
 }
 
 // joined returns the parts of a message with neighbouring texts as one: many services
-// take content as a string alone. Those of an answer were joined before.
+// take only a string as content. An answer's parts are already joined.
 func joined(m format.Said) (parts []transcript.Block) {
 	if m.Role == "assistant" {
 		return m.Parts
@@ -186,7 +186,7 @@ func joined(m format.Said) (parts []transcript.Block) {
 	return parts
 }
 
-// appendPart adds a part, and a text to a text before it.
+// appendPart adds a part, or joins a text to a text before it.
 func appendPart(parts []transcript.Block, p transcript.Block, between string) []transcript.Block {
 	text, isText := p.(transcript.TextBlock)
 	if n := len(parts); isText && n > 0 {

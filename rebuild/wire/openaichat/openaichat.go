@@ -26,26 +26,26 @@ type Format struct {
 	// take; newer models of OpenAI call it "developer".
 	SystemRole string
 	// MaxTokens writes the output limit as "max_tokens", which imitators know,
-	// and not as "max_completion_tokens", which models that reason demand.
+	// not as "max_completion_tokens", which models that reason demand.
 	MaxTokens bool
 	// Reasoning returns the reasoning of all turns to the model, as DeepSeek and
-	// others demand that reason between calls. OpenAI does not take it.
+	// others that reason between calls demand. OpenAI does not take it.
 	Reasoning bool
 	// ShortIDs is for Mistral: calls have IDs of nine letters and digits, and a
-	// short answer goes between results and what the user says next.
+	// short answer goes between results and the user's next text.
 	ShortIDs bool
-	// Dialect is the service that imitates the API, if it is one of those that want
-	// their reasoning back in a way of their own. It sets Reasoning, MaxTokens and,
-	// for Mistral, ShortIDs.
+	// Dialect is the service that imitates the API, if it is one that wants its
+	// reasoning back in its own way. It sets Reasoning, MaxTokens and, for
+	// Mistral, ShortIDs.
 	Dialect Dialect
-	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	// With Prefill the model continues an answer at the end. Otherwise a text follows it.
 	Prefill bool
 	// CacheKey is the member prompt_cache_key, the same for requests that begin in
 	// the same way: an ID of the session for example. Empty leaves it out.
 	CacheKey string
-	// Params are further members of the request, temperature or tool_choice
-	// for example. "tools" and "stream_options" are used instead of what
-	// Request writes. The other members that it writes cannot be in it.
+	// Params are further members of the request, temperature or tool_choice for
+	// example. "tools" and "stream_options" replace the members that Request
+	// writes. The other members that it writes cannot be in it.
 	Params map[string]json.RawMessage
 }
 
@@ -53,21 +53,21 @@ type Format struct {
 type Dialect string
 
 const (
-	// DeepSeek (V4) and Kimi (K2.6 and later) refuse an answer with calls that does
-	// not have its reasoning, in all later requests; an empty one will do for answers
-	// of others.
+	// DeepSeek (V4) and Kimi (K2.6 and later) refuse an answer with calls without its
+	// reasoning, in all later requests; for answers of other models empty reasoning
+	// will do.
 	DeepSeek Dialect = "deepseek"
 	Kimi     Dialect = "kimi"
 	// GLM keeps the reasoning of all turns on request: the member "thinking" gets
 	// "clear_thinking":false unless Params set it.
 	GLM Dialect = "glm"
-	// Mistral has its reasoning among the parts of an answer's content.
+	// Mistral puts its reasoning among the parts of an answer's content.
 	Mistral Dialect = "mistral"
-	// OpenRouter wants "reasoning_details" back as they came, and misses none.
+	// OpenRouter wants "reasoning_details" back as they came, and requires none.
 	OpenRouter Dialect = "openrouter"
 )
 
-// prefixes are the members of an answer that the model is to continue.
+// prefixes are the members that mark an answer to continue.
 var prefixes = map[Dialect]string{DeepSeek: "prefix", Mistral: "prefix", Kimi: "partial"}
 
 // inDialect returns the format with the settings of its dialect.
@@ -80,7 +80,7 @@ func (c Format) inDialect() Format {
 	return c
 }
 
-// maxID is the length in bytes that an ID of a call may have.
+// maxID is the greatest length of an ID of a call, in bytes.
 const maxID = 40
 
 // Request renders the body of a call to POST /v1/chat/completions.
@@ -93,10 +93,10 @@ const maxID = 40
 //   - An image or a document that the API does not take (a URL of a document, a
 //     file of another provider, another type) becomes a short text; a text
 //     document its text; a search result its texts.
-//   - Reasoning is left out unless [Format.Reasoning] or a dialect is set: then
-//     it goes back to the model that made it, and an answer with calls that has none
-//     has an empty one, save with Mistral and OpenRouter.
-//   - Spoken answers go back by ID to the model that made them, and as a text to
+//   - Reasoning is left out unless [Format.Reasoning] or a dialect is set: then it
+//     goes back to the model that made it, and an answer with calls but without
+//     reasoning gets an empty one, except with Mistral and OpenRouter.
+//   - Spoken answers go back by ID to the model that made them, and as text to
 //     others.
 //   - An answer with more than 128 calls becomes several, each with its results.
 func (c Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {

@@ -66,8 +66,8 @@ func (c Format) Response(body []byte) (*transcript.Response, error) {
 	return c.stream().Whole(body)
 }
 
-// A stream is an answer, whole or partial. The texts and the reasoning are in
-// said, by the members that they came in; the pieces are calls.
+// A stream is an answer, whole or partial. said holds its texts and its
+// reasoning, by their members; the pieces are calls.
 type stream struct {
 	format.Accumulator
 	said       format.Piece
@@ -92,7 +92,7 @@ func (a *stream) Whole(body []byte) error {
 	return fmt.Errorf("wire: the answer lacks a message: %q", js.Excerpt(body))
 }
 
-// The kinds of calls. A custom tool has a text as its input.
+// The kinds of calls. The input of a custom tool is a text.
 const (
 	functionCall = "function"
 	customCall   = "custom"
@@ -146,7 +146,7 @@ func (a *stream) say(name, text string, shown *string) {
 	*shown += text
 }
 
-// think adds to the reasoning: some imitators send it twice, in two members.
+// think adds to the reasoning, once if an imitator sends it in two members.
 func (a *stream) think(name, text string, d *wire.Delta) {
 	if a.member() == "" || a.member() == name {
 		a.say(name, text, &d.Thinking)
@@ -163,8 +163,8 @@ func (a *stream) member() string {
 	return ""
 }
 
-// readCall adds a call or a piece of one. Some imitators have no index, or the
-// same for all calls: an ID that the call does not have begins another.
+// readCall adds a call or a piece of one. Some imitators send no index, or the
+// same for all calls: then a new ID begins a new call.
 func (a *stream) readCall(e []byte, d *wire.Delta) {
 	id, n := js.String(e, "id"), len(a.Pieces)
 	p, index, ok := a.At(e, "index")

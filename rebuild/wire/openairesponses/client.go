@@ -11,9 +11,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// clientCalls are the calls of tools that the API defines and the client runs, with
-// the names that their calls have in a transcript. The input of such a call is the
-// member that holds the request: {"action":{"commands":["ls"]}}.
+// clientCalls maps the calls of tools that the API defines and the client runs to
+// their names in a transcript. The input of such a call is the member with the
+// action: {"action":{"commands":["ls"]}}.
 var clientCalls = map[string]string{
 	"shell_call": "shell", "local_shell_call": "local_shell", "apply_patch_call": "apply_patch", "computer_call": "computer",
 }
@@ -28,8 +28,8 @@ func clientCall(raw []byte, kind string) transcript.ToolCallBlock {
 	return transcript.ToolCallBlock{ID: js.String(raw, "call_id"), Name: clientCalls[kind], Input: input.Bytes(), Extra: extra}
 }
 
-// clientOutput writes the output of one of these calls. A shell wants the output
-// and the exit of each command; any other text is the output of a single command. A
+// clientOutput writes the output of one of these calls. A shell wants a list of
+// each command's output and exit; any other text counts as one command's output. A
 // computer wants a picture of its screen.
 func (r *renderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []transcript.Block) js.Written {
 	said := b.Text()

@@ -17,11 +17,11 @@ import (
 type renderer struct {
 	openai.Renderer
 	stored bool              // the provider stores its own items
-	items  map[string]bool   // IDs of those given back
+	items  map[string]bool   // IDs of items given back
 	kinds  map[string]string // of the last answer's calls other than functions, by their IDs
 }
 
-// Result renders a result as an item and leaves nothing.
+// Result renders a result as an item, without leftovers.
 func (r *renderer) Result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
 	r.DropExtra(entry, "tool_result", b.Extra)
 	var parts []transcript.Block
@@ -43,8 +43,8 @@ func (r *renderer) item(item js.Written) {
 
 // isOwnItem reports whether a raw block of an answer is an item that goes back as it
 // came: of a tool that the provider ran, opaque, or of a type that only the provider
-// knows. Parts of messages have no ID. An item that wants an output or an approval of
-// the client's, which a transcript cannot hold, is not given back.
+// knows. Parts of messages have no ID. An item that wants the client's output or
+// approval, which a transcript cannot hold, does not go back.
 func isOwnItem(b transcript.RawBlock, answer []transcript.Block) bool {
 	kind := transcript.BlockType(b)
 	if !jsontext.Valid(b.JSON) || !js.HasEachOnce(b.JSON) || !hasEnded(b.JSON) || clientCalls[kind] != "" || slices.Contains(notAsTheyCame, kind) ||
@@ -58,15 +58,15 @@ func isOwnItem(b transcript.RawBlock, answer []transcript.Block) bool {
 	})
 }
 
-// notAsTheyCame are types of items that have blocks of their own or want something
-// from the client.
+// notAsTheyCame are the types of items that have their own blocks or want
+// something from the client.
 var notAsTheyCame = []string{"", "message", "reasoning", "function_call", customCall, "mcp_approval_request"}
 
 // An outputItem is an element of an answer on its way back.
 type outputItem struct {
 	block  transcript.Block
 	origin transcript.Origin
-	ext    json.RawMessage // what the API left with it; nil if it is not native
+	ext    json.RawMessage // left with it by the API; nil if not native
 	kept   json.RawMessage // member "item" of ext: the item came whole
 	callID string
 	bare   bool // goes without its ID
@@ -82,7 +82,7 @@ func (r *renderer) Answer(i int, m transcript.Message) bool {
 	for j, b := range m.Content {
 		if it, ok := r.outputItem(format.OriginOf(m, j), b, m.Content); ok {
 			if call, isCall := b.(transcript.ToolCallBlock); isCall && js.String(it.ext, "type") == "computer_call" && unshown[call.ID] {
-				it.ext, it.kept = nil, nil // like a function's, as below
+				it.ext, it.kept = nil, nil // so it becomes a function's
 			}
 			items = append(items, it)
 		}
@@ -138,7 +138,7 @@ func (r *renderer) outputItem(o transcript.Origin, b transcript.Block, answer []
 		it.block = transcript.TextBlock{Text: r.Plain(o.Entry, b)}
 		return it, true
 	case transcript.RawBlock:
-		// With reasoning in front, which another model does not get, it would be missed.
+		// An item after reasoning, which another model does not get, would miss it.
 		if r.Native(o) || r.Kin(o) && format.IsSpoken(b) && !slices.ContainsFunc(answer, transcript.IsReasoning) {
 			if it.bare = !isOwnItem(b, answer); !it.bare {
 				it.kept = b.JSON
@@ -158,11 +158,11 @@ func hasEnded(item []byte) bool {
 	return true
 }
 
-// follow leaves out the reasoning and the opaque items that cannot go back, and
-// takes the IDs from what followed them, and from an item that went back before.
+// follow leaves out reasoning and opaque items that cannot go back, and removes
+// the IDs of items after them, and of items that went back before.
 func (r *renderer) follow(items []outputItem) []outputItem {
 	out := make([]outputItem, 0, len(items))
-	missed := -1  // batch that something was left out of
+	missed := -1  // batch of an omitted item
 	fits := false // the item before is reasoning that goes back with the next item
 	for i, it := range items {
 		behind := missed == it.origin.Batch
@@ -232,7 +232,7 @@ func (it outputItem) continues(next outputItem) bool {
 	return a && b && !it.bare && it.id() != "" && it.id() == next.id()
 }
 
-// ownMembers are those that rendered writes itself.
+// ownMembers are written by rendered itself.
 var ownMembers = []string{"type", "role", "content", "call_id", "name", "arguments", "input"}
 
 // rendered returns the item of a block, or of several texts of one message.
@@ -266,10 +266,10 @@ func (r *renderer) rendered(items []outputItem) js.Written {
 	return js.Value(first.kept) // as it came
 }
 
-// customCall is the type of a call of a tool whose input is a text.
+// customCall is the type of a call with a text as its input.
 const customCall = "custom_tool_call"
 
-// outputPartJSON returns a text as the part that it came in.
+// outputPartJSON returns a text as its original part.
 func outputPartJSON(it outputItem) js.Written {
 	text, _ := it.block.(transcript.TextBlock)
 	kind, name := "output_text", "text"

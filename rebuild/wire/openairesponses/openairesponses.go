@@ -26,18 +26,18 @@ type Format struct {
 	// Stream asks for the answer as server-sent events.
 	Stream bool
 	// Reasoning is the request's member "reasoning", {"effort":"medium"} for
-	// example. With it the model's reasoning comes in the encrypted form that
-	// can go back. Nil leaves both out: models that do not reason refuse them.
+	// example. With it, requests ask for encrypted reasoning, which can go
+	// back. Nil leaves both out: models that do not reason refuse them.
 	Reasoning json.RawMessage
-	// Prefill leaves an answer at the end for the model to continue. Else a text follows it.
+	// With Prefill the model continues an answer at the end. Otherwise a text follows it.
 	Prefill bool
 	// CacheKey is the member prompt_cache_key, the same for requests that begin in
 	// the same way: an ID of the session for example. Empty leaves it out.
 	CacheKey string
-	// Params are further members of the request, temperature or tool_choice
-	// for example. "instructions", "tools", "store" and "include" are used
-	// instead of what Request writes. The other members that it writes cannot be
-	// in it.
+	// Params are further members of the request, temperature or tool_choice for
+	// example. "instructions", "tools", "store" and "include" replace the
+	// members that Request writes. The other members that it writes cannot be in
+	// it.
 	Params map[string]json.RawMessage
 }
 
@@ -47,20 +47,20 @@ type Format struct {
 //
 //   - A later system prompt of a session, which is a text of the user in the history,
 //     is a message of role "developer".
-//   - The items of an answer go back to the model that made them as they came,
-//     with their IDs, in all turns, so that the bytes of a conversation do not
-//     change when a turn ends. Other models get texts and calls without IDs.
+//   - The items of an answer go back unchanged to the model that made them,
+//     with their IDs, in all turns, so that the end of a turn changes no bytes
+//     of a conversation. Other models get texts and calls without IDs.
 //   - Reasoning goes back only encrypted (or by its ID, if Params make the
 //     provider store answers), only to the model that made it, and only with
-//     the next item. If it is left out, later items lose their IDs, by which
-//     the provider would miss it.
-//   - Items of tools that the provider ran, and of types that are not known here, go
-//     back as they came if they ended.
+//     the next item. If it is left out, later items lose their IDs, or the
+//     provider would miss it.
+//   - Items of tools that the provider ran, and of unknown types, go back as they
+//     came if they are complete.
 //   - An image or a document that the API does not take (a file of another
 //     provider, another type) becomes a short text; a text document its text; a
 //     search result its texts.
 //   - Calls of tools that the API defines and the client runs (shell, local_shell,
-//     apply_patch, computer) go back to the model that made them as they came, and
+//     apply_patch, computer) go back unchanged to the model that made them, and
 //     their results in the form that each wants; other models see functions.
 //   - The API does not mark results that are errors.
 func (s Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
@@ -87,8 +87,8 @@ func (s Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	)
 }
 
-// toolJSON marks the schema as not strict: the API takes an unmarked one for
-// strict, and then refuses most schemas.
+// toolJSON marks the schema as not strict: the API treats an unmarked schema as
+// strict, and refuses most.
 func toolJSON(t transcript.Tool) js.Written {
 	members := append([]any{"type", "function"}, format.ToolMembers(t, "parameters", openai.NoParameters, "defer_loading")...)
 	return js.Object(append(members, "strict", t.Strict)...)

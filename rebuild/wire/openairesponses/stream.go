@@ -62,8 +62,8 @@ func (s *stream) Add(event []byte) (d wire.Delta, err error) {
 	return d, err
 }
 
-// state reads an event about the whole answer. The last one has all of it, unless a
-// proxy has left it out. Pieces that have not ended stay so.
+// state reads an event about the whole answer. The last one contains all of it,
+// unless a proxy removed that. Pieces that have not ended stay so.
 func (s *stream) state(kind string, response []byte) error {
 	if !jsontext.IsObject(response) {
 		return fmt.Errorf("wire: stream: %s without a response", kind)
@@ -153,7 +153,7 @@ func itemSoFar(p *format.Piece) (blocks []transcript.Block) {
 }
 
 // Response reads the body of an answer that was not streamed. The members of an item
-// other than its text are in the member "ext" of its block; items that no block fits are
+// other than its text are in the member "ext" of its block; items that fit no block are
 // kept unchanged. Usage.Input is the prompt without its cached tokens; Usage.Extra holds
 // further counts, for example of reasoning in output_tokens_details. RequestID is the ID
 // of the response, not the one in the HTTP header. An error body and an answer that
@@ -191,7 +191,7 @@ func (s *stream) update(response []byte) error {
 		s.Reason = cmp.Or(js.String(response, "incomplete_details", "reason"), "max_output_tokens")
 	case "failed":
 		s.Reason = string(transcript.StopError)
-	default: // cancelled, or not at its end
+	default: // cancelled, or unfinished
 		s.Reason = string(transcript.StopAborted)
 	}
 	return nil
@@ -245,7 +245,7 @@ func messageBlocks(raw []byte) (blocks []transcript.Block) {
 	return blocks
 }
 
-// callBlock returns a call without members of this API alone.
+// callBlock returns a call without the API's own members.
 func callBlock(raw []byte) transcript.ToolCallBlock {
 	b := transcript.ToolCallBlock{ID: js.String(raw, "call_id"), Name: js.String(raw, "name")}
 	if js.String(raw, "type") == customCall {

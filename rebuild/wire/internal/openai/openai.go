@@ -1,4 +1,4 @@
-// Package openai is what the formats of both APIs of OpenAI share.
+// Package openai holds the code that both APIs of OpenAI share.
 package openai
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// CacheKey returns the member that holds a key if there is one.
+// CacheKey names the member for a key, if there is one.
 func CacheKey(key string) string {
 	if key == "" {
 		return ""
@@ -22,10 +22,10 @@ func CacheKey(key string) string {
 	return "prompt_cache_key"
 }
 
-// NoParameters is the schema of a tool that has none.
+// NoParameters is the schema of a tool without one.
 const NoParameters = `{"type":"object","properties":{}}`
 
-// A Renderer is what rendering for both APIs of OpenAI has in common.
+// A Renderer is the part of rendering that both APIs of OpenAI share.
 type Renderer struct{ format.Talk }
 
 // Source returns the source of an image or a file, or a problem.
@@ -44,7 +44,7 @@ func (r *Renderer) Source(s transcript.Source, kind string) (clean transcript.So
 	return clean, problem
 }
 
-// SourceURL returns the URL of a source, a data URL if it has data; empty for a file.
+// SourceURL returns the URL of a source, a data URL for data; empty for a file.
 func SourceURL(s transcript.Source) string {
 	if s.Type == "base64" {
 		return "data:" + s.MediaType + ";base64," + s.Data
@@ -52,8 +52,8 @@ func SourceURL(s transcript.Source) string {
 	return s.URL
 }
 
-// Document returns the parts of a document: its subject, and its bytes, named by its
-// title, or texts.
+// Document returns the parts of a document: its subject, and its texts, or its
+// bytes, named by its title.
 func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []transcript.Block) {
 	text := func(texts ...string) {
 		for _, s := range texts {
@@ -92,7 +92,7 @@ func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []t
 	} else if name = b.Title; neutral.IsBlank(name) {
 		name = "document"
 	}
-	const suffix = ".pdf" // the API goes by it
+	const suffix = ".pdf" // tells the API the type
 	if name != "" && !strings.HasSuffix(strings.ToLower(name), suffix) {
 		name += suffix
 	}
@@ -102,7 +102,7 @@ func (r *Renderer) Document(entry string, b transcript.DocumentBlock) (parts []t
 // audioFormats are the names of types of audio in Chat Completions, if they differ.
 var audioFormats = map[string]string{"x-wav": "wav", "mpeg": "mp3"}
 
-// Content returns parts as they are written: one text as a string.
+// Content returns parts as the API wants them: one text as a string.
 func Content(parts []transcript.Block, part func(transcript.Block) js.Written) any {
 	if len(parts) == 0 {
 		return ""
@@ -114,8 +114,8 @@ func Content(parts []transcript.Block, part func(transcript.Block) js.Written) a
 }
 
 // CallArguments returns the input of a call as these APIs write it: JSON in a
-// string, without halves of surrogate pairs. Input that is not a JSON object is not
-// repaired here.
+// string, without halves of surrogate pairs. It does not repair input that is not a
+// JSON object.
 func CallArguments(input json.RawMessage) string {
 	if jsontext.IsNull(input) {
 		return "{}"
