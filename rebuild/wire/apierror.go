@@ -20,11 +20,10 @@ type APIError struct {
 	RequestID string
 }
 
-// NewAPIError reads the body of an answer whose HTTP status is not 200, of any
-// of the providers. Bedrock names the type in the header X-Amzn-Errortype and
-// not in the body. A status of 0 becomes the one in the body, if there is one.
-// Of a body that is not the provider's JSON, a proxy's page for example,
-// Message holds the beginning.
+// NewAPIError reads the body of any provider's answer whose HTTP status is not
+// 200. Bedrock names the type in the header X-Amzn-Errortype, not in the body.
+// The body's status, if any, replaces a status of 0. If the body is not the
+// provider's JSON, but a proxy's page for example, Message holds its beginning.
 func NewAPIError(status int, body []byte) *APIError {
 	e := &APIError{Status: status}
 	body = jsontext.Trim(body)

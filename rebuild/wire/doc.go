@@ -5,42 +5,42 @@
 // a Format, which turns it into the body of a call and turns the answer, whole or
 // streamed, into a [transcript.Response]: anthropic is for the Messages API,
 // openaichat for Chat Completions and its imitators, openairesponses for the
-// Responses API, gemini for generateContent of Google's APIs and bedrock for Converse
-// of Amazon's. They contain no HTTP client: any will do, [ReadSSE] splits a stream
-// into events, and [NewAPIError] reads the refusals of all five.
+// Responses API, gemini for generateContent of Google's APIs and bedrock for Amazon's
+// Converse. They contain no HTTP client: any will do. [ReadSSE] splits a stream into
+// events, and [NewAPIError] reads the refusals of all five.
 //
 // An answer that is appended to a session and rendered again comes out as it
 // came in. Data of a block that only one API knows (IDs of items, encrypted
 // reasoning, signatures of calls) is in the block's member "ext", which goes
-// back to no other; a part of an answer that there is no block for is an opaque
+// only to that API; a part of an answer that fits no block becomes an opaque
 // block.
 //
 // Rendering applies the rules of the target, and reports changes in a
-// rebuild.Report, whose entries are entries of the Origins. Every format does this:
+// rebuild.Report, which names entries by the Origins. Every format does this:
 //
 //   - IDs of calls that are not unique, not in the alphabet of the target or too long
 //     are replaced by ones derived from them, in the call and in its result.
 //   - Reasoning and blocks of unknown types go back only to the model that made them, by its
-//     dated name or its alias. Blocks without Origins are vouched for by the caller.
+//     dated name or its alias. The caller vouches for blocks without Origins.
 //   - Calls of tools that the provider ran go back with their results to all of its models
-//     of the API. Other models get their text.
+//     in the API. Other models get their text.
 //   - Other blocks that the target does not take become a short text in a user message
-//     and are left out of an answer; members that it does not take are left out. An
-//     answer that nothing is left of is left out, and the user messages around it are
+//     and are left out of an answer. Members that it does not take are left out. An
+//     answer left without content is left out, and the user messages around it are
 //     joined.
 //   - Escaped halves of surrogate pairs, which a call cut by a length limit may have in
 //     its input, become U+FFFD.
 //   - An output limit of 0, an empty model and a blank system prompt are left out.
 //
 // An error of a method Request means that a role or a setting of the format cannot be
-// written, or that two tools have one name. A request whose messages are a
-// rebuild.History is valid once rendered: a text of the user follows an answer at the end,
-// unless Prefill of the format is set. So a conversation may change its provider at any
-// request, even in the middle of a turn. A text is never changed. The same request gives
-// the same bytes, and messages that are appended to it do not change the bytes of those
-// before them, so a provider's prompt cache stays warm, with four exceptions: the end of a
-// turn removes reasoning of answers without a recorded request, a text of the user ends
-// code that waits, cache marks move, and Bedrock limits documents.
+// written, or that two tools have one name. A request whose messages are a rebuild.History
+// is valid once rendered: unless Prefill of the format is set, a text of the user follows
+// an answer at the end. So a conversation may change its provider at any request, even in
+// the middle of a turn. A text is never changed. The same request gives the same bytes,
+// and appended messages do not change the bytes before them, so a provider's prompt cache
+// stays warm, with four exceptions: the end of a turn removes reasoning of answers without
+// a recorded request, a text of the user ends code that waits, cache marks move, and
+// Bedrock limits documents.
 //
 // The table shows how each kind of block is sent. Blocks of an answer go back to
 // the model that made it:
@@ -66,8 +66,8 @@
 //	bedrock_block, a tool it ran    text       text   text       text    yes
 //	of a type not known here        yes        -      yes        yes     yes
 //
-// In the table "yes" is unchanged, "text" a text that replaces or repeats it,
-// "moved" after the results, and "-" left out and reported. Other models get the
+// In the table "yes" means unchanged, "text" a text that replaces or repeats it,
+// "moved" after the results, "-" left out and reported. Other models get the
 // texts and the calls of an answer.
 //
 // Messages that break the rules of every provider (calls without results, roles

@@ -8,19 +8,19 @@ import (
 	"io"
 )
 
-// maxEvent is how many bytes the data of one server-sent event may have, and
-// each of its lines.
+// maxEvent limits the bytes of data of one server-sent event, and of each of
+// its lines.
 const maxEvent = 64 << 20
 
-// ReadSSE reads server-sent events from r and calls f with the data of each,
-// its data lines joined by newlines; f may use it until it returns. Events
-// without data, comments and all other fields are skipped: the data of the
-// providers' events contain their types. Lines end with LF, CRLF or CR. An
-// event of more than 64 MiB is an error, and so is such a line.
+// ReadSSE reads server-sent events from r and calls f with the data of each
+// event, its data lines joined by newlines; f may use the data until it
+// returns. Events without data, comments and all other fields are skipped: the
+// providers' data contains the type. Lines end with LF, CRLF or CR. An event or
+// a line of more than 64 MiB is an error.
 //
-// It returns nil at the end of r, and the first error of r or f as it is.
-// Data that the end of r cuts off is an event, as some servers leave out the
-// last blank line; when r fails it is not.
+// It returns nil at the end of r, and the first error of r or f unchanged. Data
+// at the end of r is an event even without the last blank line, which some
+// servers leave out; if r fails it is not.
 func ReadSSE(r io.Reader, f func(event []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxEvent)
@@ -61,7 +61,7 @@ func ReadSSE(r io.Reader, f func(event []byte) error) error {
 	return emit()
 }
 
-// splitLine returns a function that splits a stream into lines. A line is returned
+// splitLine returns a function that splits a stream into lines. It returns a line
 // as soon as its end is read, without waiting for a byte after a CR.
 func splitLine() bufio.SplitFunc {
 	afterCR := false // the last line ended with CR: an LF now belongs to it

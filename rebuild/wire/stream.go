@@ -13,10 +13,10 @@ type Delta struct {
 }
 
 // Stream puts the events of a streamed answer together. The method NewStream of a
-// format gives one. It is for one goroutine.
+// format returns one, for one goroutine.
 type Stream interface {
 	// Add takes one event: the data of a server-sent event, [DONE] included, or for
-	// Bedrock what bedrock.Event makes of it. Events of unknown types are ignored. The
+	// Bedrock the result of bedrock.Event. Events of unknown types are ignored. The
 	// event may be reused afterwards.
 	//
 	// An error event gives an [*APIError]. Any other error means that the event
@@ -32,8 +32,8 @@ type Stream interface {
 	Response() *transcript.Response
 }
 
-// DefaultMaxOutput is the output limit in tokens of a request that names none,
-// for the APIs that need one.
+// DefaultMaxOutput is the output limit in tokens of a request without one, for
+// the APIs that need it.
 const DefaultMaxOutput = 8192
 
 // CacheTTL is the time for which a provider caches a request.

@@ -17,11 +17,11 @@ var (
 	unsigned = transcript.Takes{Without: []transcript.Form{transcript.Signatures}}
 	blind    = transcript.Takes{Without: noMedia}
 	claude   = transcript.Takes{Images: 600, Side: 8000, Many: 20, ManySide: 2000}
-	claude3  = transcript.Takes{Images: 100, Side: 8000, Many: 20, ManySide: 2000} // and others with a window of 200,000 tokens
+	claude3  = transcript.Takes{Images: 100, Side: 8000, Many: 20, ManySide: 2000} // and others with windows of 200,000 tokens
 )
 
-// limits are limits that every session would meet and that do not move, with the
-// providers' pages as the source. The first line that matches counts.
+// limits are fixed limits that every session would meet, from the providers'
+// pages. The first line that matches counts.
 var limits = []limit{
 	{"bedrock", "", transcript.Takes{Images: 20, Documents: 5, Side: 8000}},
 	{"deepseek.com/anthropic", "", transcript.Takes{Without: append([]transcript.Form{transcript.Signatures}, noMedia...)}},
@@ -51,8 +51,8 @@ var limits = []limit{
 }
 
 // TakesOf returns the limits of a model beyond the rules of its API, by its name and the
-// base URL of its service, as providers document them. An unknown service takes all; a
-// guard learns its limits from refusals.
+// base URL of its service, as providers document them. An unknown service has no limits
+// here; a guard learns them from refusals.
 func TakesOf(model, baseURL string) transcript.Takes {
 	model, baseURL = strings.ToLower(model), strings.ToLower(baseURL)
 	for _, l := range limits {

@@ -19,8 +19,8 @@ type Accumulator struct {
 	Pieces []*Piece
 	usage  js.Members // newest values
 	Reason string     // for the end, in the API's words
-	Done   bool       // the API gave a reason
-	Over   bool       // and has nothing more to say
+	Done   bool       // the API gave the reason
+	Over   bool       // the API sends nothing more
 	failed bool
 }
 
@@ -30,15 +30,14 @@ type Piece struct {
 	index int64
 	Kind  string          // in the API's words
 	Start json.RawMessage // as it began
-	Whole json.RawMessage // if the API sent it as a whole
+	Whole json.RawMessage // if the API sent it whole
 	Done  bool
-	// The texts added to it, by the member they belong to, and the elements of
-	// a list.
+	// The texts added to it, by their members, and the elements of a list.
 	Texts []pieceText
 	List  []json.RawMessage
 }
 
-// A pieceText is a text of a piece: the n-th of that name.
+// A pieceText is a text of a piece: its n-th of that name.
 type pieceText struct {
 	Name string
 	n    int64
@@ -48,7 +47,7 @@ type pieceText struct {
 // Base returns a.
 func (a *Accumulator) Base() *Accumulator { return a }
 
-// Refusal recognises errors of proxies too, some of which leave out the type.
+// Refusal also recognises errors of proxies, even without the type.
 func (a *Accumulator) Refusal(obj []byte) *wire.APIError {
 	failed, _ := jsontext.Member(obj, "error")
 	_, content := jsontext.Member(obj, "content")
@@ -65,7 +64,7 @@ func (a *Accumulator) Begin(index int64, kind string, start []byte) *Piece {
 	return p
 }
 
-// Complete adds a piece that came as a whole.
+// Complete adds a piece that came whole.
 func (a *Accumulator) Complete(whole []byte) {
 	p := a.Begin(int64(len(a.Pieces)), "", nil)
 	p.Whole, p.Done = slices.Clone(whole), true
@@ -106,7 +105,7 @@ func (a *Accumulator) Open(event []byte, name string) (*Piece, error) {
 	return nil, fmt.Errorf("wire: stream: event about a block that is not open: %q", js.Excerpt(event))
 }
 
-// Start begins the piece that an event has under a name.
+// Start begins the piece in a member of an event.
 func (a *Accumulator) Start(event []byte, indexName, name string) (*Piece, error) {
 	known, index, ok := a.At(event, indexName)
 	obj := js.Get(event, name)
@@ -117,7 +116,7 @@ func (a *Accumulator) Start(event []byte, indexName, name string) (*Piece, error
 	return a.Begin(index, kind, obj), nil
 }
 
-// Stop ends the piece that an event says has ended.
+// Stop ends the piece whose end an event reports.
 func (a *Accumulator) Stop(event []byte, name string) error {
 	p, err := a.Open(event, name)
 	if err == nil {
@@ -134,15 +133,14 @@ func (a *Accumulator) End() {
 	}
 }
 
-// AddUsage takes the newer counts that a member of an event has. They are
-// cumulative.
+// AddUsage takes the newer, cumulative counts in a member of an event.
 func (a *Accumulator) AddUsage(event []byte, name string) error {
 	usage, err := UsageOf(event, name)
 	a.MergeUsage(usage)
 	return err
 }
 
-// UsageOf returns the counts that a member of an event has.
+// UsageOf returns the counts in a member of an event.
 func UsageOf(event []byte, name string) (json.RawMessage, error) {
 	usage := js.Get(event, name)
 	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
@@ -151,7 +149,7 @@ func UsageOf(event []byte, name string) (json.RawMessage, error) {
 	return usage, nil
 }
 
-// MergeUsage takes the newer of the counts.
+// MergeUsage replaces counts by newer ones.
 func (a *Accumulator) MergeUsage(usage json.RawMessage) {
 	for _, m := range js.MembersOf(slices.Clone(usage)) {
 		if !jsontext.IsNull(m.Value) || !a.usage.Has(m.Name) {
@@ -160,7 +158,7 @@ func (a *Accumulator) MergeUsage(usage json.RawMessage) {
 	}
 }
 
-// Grow adds to the n-th text of a name.
+// Grow extends the n-th text of a name.
 func (p *Piece) Grow(name string, n int64, text string) {
 	for i := range p.Texts {
 		if t := &p.Texts[i]; t.Name == name && t.n == n {
@@ -181,13 +179,13 @@ func (p *Piece) Text(name string) string {
 	return ""
 }
 
-// Has reports whether there is a text of a name, which may be empty.
+// Has reports whether there is a text of a name, even an empty one.
 func (p *Piece) Has(name string) bool {
 	return slices.ContainsFunc(p.Texts, func(t pieceText) bool { return t.Name == name })
 }
 
 // CallInput returns the input of a call that came as a text. Text that is not valid
-// JSON becomes a string, as does an unfinished input without any text.
+// JSON becomes a string, as does an unfinished input without text.
 func CallInput(text string, done bool) json.RawMessage {
 	switch {
 	case len(text) > 0:
@@ -195,5 +193,5 @@ func CallInput(text string, done bool) json.RawMessage {
 	case done:
 		return json.RawMessage("{}")
 	}
-	return json.RawMessage(`""`) // a call without input looks the same until it ends
+	return json.RawMessage(`""`) // until it ends, it may be a call without input
 }

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// MaxID is the length of IDs in bytes that every provider takes.
+// MaxID is the length in bytes of an ID that every provider takes.
 const MaxID = 64
 
-// An idMap gives every call of a request an ID of its own that the target
-// takes, and finds it for the call's result. It goes through the messages in
-// order and never looks ahead, so that appended messages change no ID. A valid
-// ID stays as it is unless an earlier call has it.
+// An idMap gives every call of a request a unique ID that the target takes, and
+// finds it for the call's result. It goes through the messages in order and
+// never looks ahead, so that appended messages change no ID. A valid ID stays
+// as it is unless an earlier call has it.
 type idMap struct {
 	form    IDForm
 	Used    map[string]bool
 	tries   map[string]int      // how often an ID was replaced
-	answers map[string][]string // of the last answer: IDs given, by ID asked for
+	answers map[string][]string // of the last answer: new IDs by old ID
 }
 
 // Open begins an answer.
@@ -36,8 +36,8 @@ func (m *idMap) call(id string) string {
 	return given
 }
 
-// Result returns the ID for the next result. Of calls that share an ID the
-// first result answers the first.
+// Result returns the ID for the next result. If calls share an ID, their
+// results answer them in order.
 func (m *idMap) Result(id string) string {
 	given := m.answers[id]
 	if len(given) == 0 {
@@ -51,9 +51,9 @@ func (m *idMap) Result(id string) string {
 
 func (m *idMap) Take(id string) { m.Used[id] = true }
 
-// replace derives an ID from id and from how often it was replaced before.
-// Another call cannot have it by chance; one that has it all the same is
-// replaced in its turn.
+// replace derives an ID from id and from how often that was replaced before. No
+// other call has the new ID by chance; a later call that has it anyway gets
+// another one.
 func (m *idMap) replace(id string) string {
 	for {
 		m.tries[id]++
@@ -68,12 +68,12 @@ func (m *idMap) replace(id string) string {
 	}
 }
 
-// An IDForm is what IDs a target takes. The zero value is the form of the
+// An IDForm is the form of a target's IDs. The zero value is the form of the
 // Messages API.
 type IDForm struct {
 	Prefix string // of derived IDs
 	Most   int    // bytes; 0: MaxID
-	Exact  bool   // letters and digits alone, and as many as most
+	Exact  bool   // only letters and digits, exactly Most
 }
 
 func (f IDForm) takes(id string) bool {

@@ -1,5 +1,5 @@
-// Package format is what the formats of all APIs share: a request while it is
-// rendered, and an answer while it comes in.
+// Package format holds the code that the formats of all APIs share: it renders
+// requests and puts answers together.
 package format
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The names that [transcript.Response] and [transcript.Origin] have for the APIs.
+// The names of the APIs in [transcript.Response] and [transcript.Origin].
 const (
 	APIAnthropic       = "anthropic"
 	APIBedrock         = "bedrock"
@@ -26,7 +26,7 @@ const (
 	APIOpenAIResponses = "openai-responses"
 )
 
-// The types of blocks for content without a block of its own: a part of Gemini's,
+// The types of blocks for content that fits no other: a part of Gemini,
 // {"type":"gemini_part","part":{...}}, and a content block of Converse,
 // {"type":"bedrock_block","block":{...}}.
 const (
@@ -34,12 +34,12 @@ const (
 	OpaqueBedrock = "bedrock_block"
 )
 
-// A Rendering is what rendering one request has in common for every provider.
+// A Rendering is the part of rendering a request that all providers share.
 type Rendering struct {
 	Req transcript.Request
-	API string // that the request goes to
+	API string // that gets the request
 	IDs idMap
-	// Prefill leaves an answer at the end for the model to continue.
+	// With Prefill the model continues an answer at the end.
 	Prefill bool
 	report  rebuild.Report
 }
@@ -62,15 +62,15 @@ func (r *Rendering) Native(o transcript.Origin) bool {
 	return o == Vouched || o.API == r.API && SameModel(o.Model, r.Req.Model)
 }
 
-// Kin reports whether a block is native, or made in the same API by another model of the
-// provider. Such models take each other's blocks of tools that the provider ran.
+// Kin reports whether a block is native, or another model of the provider made it in the
+// same API. Such models take each other's blocks of tools that the provider ran.
 func (r *Rendering) Kin(o transcript.Origin) bool {
 	both := func(name string) bool { return strings.Contains(o.Model, name) && strings.Contains(r.Req.Model, name) }
 	return r.Native(o) || o.API == r.API && (both("claude") || both("gpt") || both("gemini"))
 }
 
-// Ext returns the members that an answer of this API left with a block, nil if
-// they are not for the model that the request goes to.
+// Ext returns the members that an answer of this API left with a block, or nil
+// if the request goes to another model.
 func (r *Rendering) Ext(o transcript.Origin, extra transcript.Extra) json.RawMessage {
 	if !r.Native(o) {
 		return nil
@@ -86,7 +86,7 @@ func ExtObject(extra transcript.Extra) json.RawMessage {
 	return nil
 }
 
-// WithExt returns extra with the members for the API alone.
+// WithExt returns extra with members for only one API.
 func WithExt(members ...any) transcript.Extra {
 	ext := js.Object(members...).Bytes()
 	if string(ext) == "{}" {
@@ -126,7 +126,7 @@ func (r *Rendering) DropExtra(entry, kind string, extra transcript.Extra) {
 // Vouched is the origin of a block of a message without Origins.
 var Vouched = transcript.Origin{API: APIAnthropic, Model: "\x00vouched"}
 
-// OriginOf returns where block j of a message came from.
+// OriginOf returns the origin of block j of a message.
 func OriginOf(m transcript.Message, j int) transcript.Origin {
 	switch {
 	case m.Origins == nil:
@@ -138,7 +138,7 @@ func OriginOf(m transcript.Message, j int) transcript.Origin {
 }
 
 // SameModel reports whether a and b name one model: the same name, or an alias
-// and the dated name that answers give for it.
+// and the dated name in its answers.
 func SameModel(a, b string) bool {
 	if a == b {
 		return true
@@ -179,10 +179,10 @@ type mediaForm interface {
 	Document(entry string, b transcript.DocumentBlock) []transcript.Block
 }
 
-// TakesNone is the problem with media for a model that takes none.
+// TakesNone is the problem with media for a model without media.
 const TakesNone = "the model takes none"
 
-// TakesNo reports whether the model takes no media of the kind of b.
+// TakesNo reports whether the model takes no media of b's kind.
 func (r *Rendering) TakesNo(b transcript.Block) bool {
 	return !r.Req.Takes.Has(transcript.Form(transcript.BlockType(b) + "s"))
 }
@@ -219,8 +219,8 @@ func (r *Rendering) Parts(m mediaForm, entry string, b transcript.Block) []trans
 	return PlainText(r.Plain(entry, b))
 }
 
-// Instead returns the text that replaces a block that an answer cannot have, if it is of
-// a tool that a provider ran. It leaves out any other.
+// Instead returns the text that replaces a block of a provider's tool that an answer
+// cannot have. For any other block ok is false: it is left out.
 func (r *Rendering) Instead(entry string, b transcript.Block) (text transcript.TextBlock, ok bool) {
 	kind := BlockType(b)
 	if raw, isRaw := b.(transcript.RawBlock); isRaw && kind != "search_result" {
@@ -237,9 +237,9 @@ func (r *Rendering) Instead(entry string, b transcript.Block) (text transcript.T
 	return text, text.Text != ""
 }
 
-// ToolMembers returns the members that define a tool, its schema under a name. One
-// without a schema gets the default one, if that is not empty. Of the rare
-// members it returns those that the target takes.
+// ToolMembers returns the members that define a tool, its schema under a name. A
+// tool without a schema gets the default, if that is not empty. Of the rare
+// members it returns only the ones in takes.
 func ToolMembers(t transcript.Tool, name, none string, takes ...string) []any {
 	schema := t.InputSchema
 	if jsontext.IsNull(schema) {
@@ -257,8 +257,8 @@ func ToolMembers(t transcript.Tool, name, none string, takes ...string) []any {
 	return members
 }
 
-// InputObject returns the input of a call. Input that is not an object is not repaired
-// here.
+// InputObject returns the input of a call. It does not repair input that is not an
+// object.
 func InputObject(b transcript.ToolCallBlock) json.RawMessage {
 	if len(b.Input) == 0 {
 		return json.RawMessage("{}")
@@ -343,21 +343,21 @@ func IsSearchResult(obj []byte) bool {
 	})
 }
 
-// spoken are the opaque blocks, and the members of those of Gemini and Bedrock, that are
-// a text for models that do not take them: of tools that a provider ran, and of searches.
+// spoken are the opaque blocks, or their members if Gemini's or Bedrock's, that become a
+// text for other models: blocks of tools that a provider ran, and of searches.
 var spoken = strings.Fields(`server_tool_use mcp_tool_use web_search_tool_result web_fetch_tool_result code_execution_tool_result
 	bash_code_execution_tool_result text_editor_code_execution_tool_result tool_search_tool_result advisor_tool_result mcp_tool_result
 	web_search_call file_search_call code_interpreter_call mcp_call executableCode codeExecutionResult toolUse toolResult
 	search_result tool_reference`)
 
-// unspoken are members of these without meaning for another model.
+// unspoken are members that mean nothing to another model.
 var unspoken = strings.Fields(`type id tool_use_id toolUseId container_id file_id encrypted_content encrypted_index encrypted_stdout
 	signature status cache_control caller ext`)
 
-// IsSpoken reports whether a block is one of these.
+// IsSpoken reports whether a block is in spoken.
 func IsSpoken(b transcript.RawBlock) bool { return slices.Contains(spoken, transcript.BlockType(b)) }
 
-// spokenText returns one of these blocks as its type and a line for each value in it, or "".
+// spokenText returns such a block as its type and a line for each of its values, or "".
 func spokenText(b transcript.RawBlock) string {
 	kind, whole := transcript.BlockType(b), []byte(b.JSON)
 	for _, opaque := range []string{"part", "block"} {

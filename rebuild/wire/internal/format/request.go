@@ -36,9 +36,9 @@ func CheckParams(params map[string]json.RawMessage, written ...string) error {
 	return nil
 }
 
-// Body writes the body of a request: names and values in turn, as in [js.Object], but
-// for those that params have. The messages are the last, so that a longer conversation
-// only adds bytes.
+// Body writes the body of a request: names and values in turn, as in [js.Object],
+// without the names in params. Messages come last, so that a longer conversation only
+// adds bytes.
 func (r *Rendering) Body(params map[string]json.RawMessage, members ...any) ([]byte, rebuild.Report, error) {
 	kept := make([]any, 0, len(members))
 	for i := 0; i < len(members); i += 2 {
@@ -54,9 +54,9 @@ func (r *Rendering) Body(params map[string]json.RawMessage, members ...any) ([]b
 	return body, r.report, nil
 }
 
-// Joined returns a member made of its value in params and of others, nil if both are
-// empty, and the rest of params. It fails if the value in params is not an object or
-// repeats one of the others.
+// Joined adds others to a member of params, and returns it, nil if it is empty, and
+// the rest of params. It fails if the value in params is not an object or repeats
+// one of the others.
 func Joined(params map[string]json.RawMessage, name string, others ...js.Member) (value json.RawMessage, rest map[string]json.RawMessage, err error) {
 	value, given := params[name]
 	if value = jsontext.Trim(value); given && !jsontext.IsObject(value) {

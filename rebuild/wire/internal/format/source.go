@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// CleanSource returns s with the members of its type alone, or a problem.
+// CleanSource returns s with only the members of its type, or a problem.
 func CleanSource(s transcript.Source, kind string) (clean transcript.Source, problem string) {
 	clean.Type = s.Type
 	document := kind == "document"
@@ -62,8 +62,8 @@ var mediaTypes = map[string][]string{
 	"document": {"application/pdf"},
 }
 
-// MediaType returns the media type of bytes in base64 by their beginning, for the
-// images and documents that services read: empty for other bytes.
+// MediaType returns the media type of bytes in base64, by their beginning, if
+// services read such images or documents; otherwise it is empty.
 func MediaType(data string) string {
 	head, _ := base64.StdEncoding.DecodeString(data[:min(len(data), 64)/4*4])
 	for _, t := range [][3]string{
@@ -81,8 +81,8 @@ func MediaType(data string) string {
 	return ""
 }
 
-// ImageProblem explains why Claude does not take an image, by its size: the Messages
-// API counts base64, and Converse 3.75 MB before it, which is the same.
+// ImageProblem explains why Claude does not take an image by its size: the Messages
+// API counts base64, Converse the bytes before it, 3.75 MB, which is the same.
 func ImageProblem(s transcript.Source) string {
 	const maxBytes, maxSide = 5 << 20, 8000 // of base64, and pixels
 	w, h := imagesize.Of(&s)
@@ -103,7 +103,7 @@ func IsBase64(s string) bool {
 	})
 }
 
-// TextBase64 returns a text as the bytes of a file.
+// TextBase64 returns a text as a file in base64.
 func TextBase64(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.ToValidUTF8(text, "\uFFFD")))
 }
@@ -142,7 +142,7 @@ func IsDocumentContent(value []byte) bool {
 	})
 }
 
-// BlocksOfDocument returns the texts and images that a document is made of.
+// BlocksOfDocument returns the texts and images of a document.
 func BlocksOfDocument(content json.RawMessage) (blocks []transcript.Block) {
 	if text, ok := jsontext.String(jsontext.Trim(content)); ok {
 		return []transcript.Block{transcript.TextBlock{Text: text}}

@@ -17,11 +17,10 @@ type Stream struct{ events streamed }
 // NewStream returns a stream of events.
 func NewStream(events streamed) *Stream { return &Stream{events} }
 
-// streamed is an answer of one API, streamed or whole, put together by an accumulator.
+// streamed puts together an answer of one API, streamed or whole, in an accumulator.
 type streamed interface {
 	Base() *Accumulator
-	// Refusal returns the error that an event or a whole answer says, nil if it says
-	// none.
+	// Refusal returns the error in an event or a whole answer, or nil.
 	Refusal(obj []byte) *wire.APIError
 	// Add takes an event that is not an error.
 	Add(event []byte) (wire.Delta, error)
@@ -89,7 +88,7 @@ func (s *Stream) response() *transcript.Response {
 	}
 }
 
-// stops are the reasons of the APIs that have another name here.
+// stops maps the APIs' reasons that have another name here.
 var stops = map[string]transcript.StopReason{
 	"stop": transcript.StopEndTurn, "tool_calls": transcript.StopEndTurn, "function_call": transcript.StopEndTurn,
 	"completed": transcript.StopEndTurn, "STOP": transcript.StopEndTurn,
@@ -100,8 +99,8 @@ var stops = map[string]transcript.StopReason{
 	"IMAGE_SAFETY": transcript.StopRefusal, "IMAGE_PROHIBITED_CONTENT": transcript.StopRefusal, "IMAGE_RECITATION": transcript.StopRefusal,
 }
 
-// stopReason returns why the model stopped. Where an API has one word for every end
-// of an answer, the content decides.
+// stopReason returns why the model stopped. If an API ends all answers with the
+// same word, the content decides.
 func stopReason(reason string, content []transcript.Block) transcript.StopReason {
 	switch stop, known := stops[reason]; {
 	case !known:
@@ -129,8 +128,7 @@ func CheckAnswer(message []byte) error {
 	return nil
 }
 
-// ReadCounts sets the counts of a usage by their names, and returns its other
-// members.
+// ReadCounts sets counts from a usage by name, and returns its other members.
 func ReadCounts(usage json.RawMessage, counts map[string]*int) (others transcript.Extra) {
 	for name, value := range jsontext.Members(usage) {
 		if n, ok := jsontext.Int(value); ok && counts[name] != nil {

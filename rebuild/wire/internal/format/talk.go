@@ -5,29 +5,29 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Talk is a request on its way to an API whose results are apart from what the user
-// says. It goes through the messages once, in order, and looks back only.
+// A Talk is a request to an API that separates results from the user's texts. It goes
+// through the messages once, in order, and only looks back.
 type Talk struct {
 	Rendering
 	Out     []Said
-	dropped bool // nothing is left of the last answer
+	dropped bool // the last answer was left out
 }
 
-// A Said is a message or a part of one, as these APIs have it.
+// A Said is a message, or a part of one, in such an API.
 type Said struct {
 	Role  string
 	Parts []transcript.Block
-	Items []js.Written // in place of parts, or of all else
+	Items []js.Written // replace Parts, or all else
 	// Of Chat Completions:
 	Refusal   string
 	Calls     []transcript.ToolCallBlock
 	CallID    string      // of a result
-	Audio     string      // ID of what the answer said aloud
+	Audio     string      // ID of the spoken answer
 	Reasoning []js.Member // as the members that it came in
-	Prefix    string      // the member that asks the model to continue it
+	Prefix    string      // the member that asks the model to continue
 }
 
-// A talker renders for one of these APIs.
+// A talker renders for one such API.
 type talker interface {
 	mediaForm
 	// Answer renders answer i, and reports whether something is left of it.
@@ -53,8 +53,8 @@ func (r *Talk) Messages(t talker) {
 	}
 }
 
-// Ending returns the text of the user after an answer at the end, which many models
-// refuse. It is nil if none has to follow the last message.
+// Ending returns the user's text that follows an answer at the end, because many
+// models refuse such an end. It is nil if no text is needed.
 func (r *Rendering) Ending(last transcript.Message) []transcript.Block {
 	if last.Role != transcript.RoleAssistant || r.Prefill || HasCalls(last.Content) {
 		return nil
@@ -63,8 +63,8 @@ func (r *Rendering) Ending(last transcript.Message) []transcript.Block {
 	return PlainText("Continue.")
 }
 
-// user renders results, and one message of their leftovers and of the rest. A later
-// system prompt is a message of the developer where the API has these.
+// user renders results, then one message with their leftovers and the other
+// blocks. A later system prompt becomes a developer message if the API has these.
 func (r *Talk) user(m transcript.Message, t talker) {
 	var moved, rest []transcript.Block
 	for j, b := range m.Content {
@@ -92,7 +92,7 @@ func (r *Talk) Last() *Said {
 	return &Said{}
 }
 
-// says adds texts of the user; after an omitted answer, to the message before it.
+// says adds texts of the user; after an omitted answer, to the message before.
 // Services that want IDs of nine characters also want an answer between results and
 // texts of the user.
 func (r *Talk) says(m transcript.Message, parts []transcript.Block) {

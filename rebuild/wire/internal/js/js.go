@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// Written appends JSON of this package's own.
+// Written appends JSON that this package writes.
 type Written func(dst []byte) []byte
 
 // Bytes returns the written JSON.
@@ -20,9 +20,9 @@ func (w Written) Bytes() json.RawMessage { return w(nil) }
 // Opt is a string that is left out if it is empty.
 type Opt string
 
-// Object returns an object of names and their values in turn. Foreign JSON is
-// written by the rules of [jsontext.AppendValue], and left out if empty. A value
-// without a name is a list of members.
+// Object returns an object of names and their values in turn. Foreign JSON
+// follows the rules of [jsontext.AppendValue], and is left out if empty. A value
+// with an empty name is a list of members.
 func Object(all ...any) Written {
 	return func(dst []byte) []byte {
 		o := jsontext.AppendObject(dst)
@@ -66,13 +66,13 @@ func add(o *jsontext.Object, name string, value any) {
 // Text returns an object with a text.
 func Text(text string) Written { return Object("text", text) }
 
-// A Member is one of an object.
+// A Member is a member of an object.
 type Member struct {
 	Name  string
 	Value json.RawMessage
 }
 
-// Members are the members of an object whose values may change.
+// Members are the members of an object; their values may change.
 type Members []Member
 
 // MembersOf returns the members of an object.
@@ -88,7 +88,7 @@ func (ms Members) Has(name string) bool {
 	return slices.ContainsFunc(ms, func(m Member) bool { return m.Name == name })
 }
 
-// Set sets a value in its place, or after the others.
+// Set replaces a value, or appends it.
 func (ms *Members) Set(name string, value json.RawMessage) {
 	i := slices.IndexFunc(*ms, func(m Member) bool { return m.Name == name })
 	if i < 0 {
@@ -101,7 +101,7 @@ func (ms *Members) Set(name string, value json.RawMessage) {
 // Object returns the object with these members.
 func (ms Members) Object() json.RawMessage { return Object("", ms).Bytes() }
 
-// List returns a list of what element makes of all.
+// List returns a list of the results of element.
 func List[T any](all []T, element func(T) Written) Written {
 	return func(dst []byte) []byte {
 		dst = append(dst, '[')
@@ -128,7 +128,7 @@ func Value(raw json.RawMessage) Written {
 	return func(dst []byte) []byte { return jsontext.AppendValue(dst, raw) }
 }
 
-// As is for a list of written values.
+// As serves List for written values.
 func As(w Written) Written { return w }
 
 // Without returns the members of an object that are not among names.
@@ -136,9 +136,8 @@ func Without(obj []byte, names ...string) Members {
 	return slices.DeleteFunc(MembersOf(obj), func(m Member) bool { return slices.Contains(names, m.Name) })
 }
 
-// HasOnly reports whether a value is an object without other members than
-// these, each at most once: readers disagree about which of two equal names
-// counts.
+// HasOnly reports whether a value is an object of these members only, each at
+// most once: readers disagree about which of two equal names counts.
 func HasOnly(value []byte, names ...string) bool {
 	return len(Without(value, names...)) == 0 && HasEachOnce(value)
 }
@@ -151,13 +150,13 @@ func Get(obj []byte, path ...string) json.RawMessage {
 	return obj
 }
 
-// String returns the string at such a path, or "".
+// String returns the string at a path, or "".
 func String(obj []byte, path ...string) string {
 	s, _ := jsontext.String(Get(obj, path...))
 	return s
 }
 
-// Elements returns the elements of a list in an array of their own.
+// Elements returns copies of the elements of a list.
 func Elements(list []byte) (all []json.RawMessage) {
 	for e := range jsontext.Elements(slices.Clone(list)) {
 		all = append(all, e)
@@ -173,7 +172,7 @@ func Number(n int) json.RawMessage {
 	return strconv.AppendInt(nil, int64(n), 10)
 }
 
-// When returns JSON that is left out if something is not so.
+// When returns JSON that is left out if so is false.
 func When(so bool, text string) json.RawMessage {
 	if !so {
 		return nil
@@ -190,7 +189,7 @@ func Excerpt(data []byte) string {
 	return strings.ToValidUTF8(string(data[:most]), "\uFFFD") + "..."
 }
 
-// HasEachOnce reports whether no member of an object is there twice.
+// HasEachOnce reports whether an object has members, each only once.
 func HasEachOnce(obj []byte) bool {
 	seen := map[string]bool{}
 	for name := range jsontext.Members(obj) {

@@ -16,8 +16,8 @@ import (
 
 const (
 	CacheControl = "cache_control" // the member that is a cache mark
-	// ToolsetName names the provider's toolset of a tool in a call; its result
-	// has to repeat it.
+	// ToolsetName names the provider's toolset in a call; the result has to
+	// repeat it.
 	ToolsetName = "toolset_name"
 )
 
@@ -28,7 +28,7 @@ func (r *Renderer) UserBlocks(entry string, b transcript.Block) []transcript.Blo
 	}
 	problem := ""
 	switch media := b.(type) {
-	case transcript.TextBlock, transcript.ToolCallBlock: // a call is not repaired here
+	case transcript.TextBlock, transcript.ToolCallBlock: // calls are not repaired here
 	case transcript.ImageBlock:
 		if media.Source, problem = r.source(entry, media.Source, "image"); r.TakesNo(b) {
 			problem = format.TakesNone
@@ -48,7 +48,7 @@ func (r *Renderer) UserBlocks(entry string, b transcript.Block) []transcript.Blo
 	return []transcript.Block{r.Known(entry, b, true)}
 }
 
-// result renders the content of a tool result, of which block makes the blocks.
+// result renders a tool result; block renders each of its blocks.
 func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func(entry string, b transcript.Block) []transcript.Block) transcript.Block {
 	content := make([]transcript.Block, 0, len(b.Content))
 	for _, c := range b.Content {
@@ -81,7 +81,7 @@ func (r *Renderer) result(entry string, b transcript.ToolResultBlock, block func
 		content = format.PlainText("[error without a text]")
 		r.Note("blank-text", entry, "of an error")
 	}
-	b.Content = content // b stays a plain text if it was one
+	b.Content = content // a plain text stays one
 	b.Extra = maps.Clone(b.Extra)
 	delete(b.Extra, ToolsetName)
 	b, _ = r.Known(entry, b, true).(transcript.ToolResultBlock)
@@ -123,7 +123,7 @@ func (r *Renderer) Known(entry string, b transcript.Block, native bool) transcri
 	return b
 }
 
-// shapes are the types that optional members have.
+// shapes check the types of optional members.
 var shapes = map[string]func(value []byte) bool{
 	CacheControl: func(value []byte) bool { return js.String(value, "type") == "ephemeral" },
 	"citations":  jsontext.IsObject,
@@ -131,8 +131,8 @@ var shapes = map[string]func(value []byte) bool{
 	ToolsetName:  jsontext.IsString,
 }
 
-// shaped reports whether the value of an optional member is of the type that
-// the target wants.
+// shaped reports whether the value of an optional member has the type that the
+// target wants.
 func shaped(kind, name string, value json.RawMessage) bool {
 	is := shapes[name]
 	if kind == "text" && name == "citations" {
@@ -141,7 +141,7 @@ func shaped(kind, name string, value json.RawMessage) bool {
 	return jsontext.IsNull(value) || is != nil && jsontext.Valid(value) && is(value)
 }
 
-// CheckCache returns an error for an unknown time.
+// CheckCache returns an error for an unknown CacheTTL.
 func CheckCache(c wire.CacheTTL) error {
 	if c != "" && c != wire.Cache5m && c != wire.Cache1h {
 		return fmt.Errorf("wire: cache %q is neither %q nor %q", string(c), wire.Cache5m, wire.Cache1h)
@@ -149,13 +149,13 @@ func CheckCache(c wire.CacheTTL) error {
 	return nil
 }
 
-// Mark returns a mark of a type. Five minutes are what the APIs take for it.
+// Mark returns a mark of a type. Without a time it means five minutes.
 func Mark(c wire.CacheTTL, kind string) json.RawMessage {
 	return js.Object("type", kind, "ttl", js.When(c == wire.Cache1h, `"1h"`)).Bytes()
 }
 
-// MarkedMessages returns the indexes of the messages that end with a mark: where
-// this request ends, and where the one before it did, the user message in front.
+// MarkedMessages returns the indexes of the messages that end with a mark: the
+// last user message, and the one before, where the previous request ended.
 func MarkedMessages(messages []transcript.Message) (marked []int) {
 	for i, m := range slices.Backward(messages) {
 		if m.Role == transcript.RoleUser && len(marked) < 2 {
@@ -194,7 +194,7 @@ func WithExtra(b transcript.Block, change func(transcript.Extra) transcript.Extr
 	return b, false
 }
 
-// source returns the rendered source, or a problem with it or its size.
+// source returns the rendered source, or a problem with it.
 func (r *Renderer) source(entry string, s transcript.Source, kind string) (transcript.Source, string) {
 	clean, problem := format.CleanSource(s, kind)
 	if problem != "" {
@@ -214,7 +214,7 @@ func (r *Renderer) source(entry string, s transcript.Source, kind string) (trans
 	return clean, r.Media.takeBytes(clean, kind)
 }
 
-// documentContent returns the texts and images of a document as the target takes
+// documentContent returns a document's texts and images as the target takes
 // them.
 func (r *Renderer) documentContent(entry string, content json.RawMessage) json.RawMessage {
 	if !jsontext.IsArray(content) {
@@ -225,13 +225,13 @@ func (r *Renderer) documentContent(entry string, content json.RawMessage) json.R
 	}).Bytes()
 }
 
-// A MediaBudget is the amount still to be left out, from the beginning.
+// A MediaBudget is the media still to leave out, first ones first.
 type MediaBudget struct {
 	Blocks map[string]int // by their type
 	Bytes  int
 }
 
-// Take reports whether the next image or document is one of those too many.
+// Take reports whether the next image or document is to be left out.
 func (m *MediaBudget) Take(kind string) bool {
 	if m.Blocks[kind] <= 0 {
 		return false

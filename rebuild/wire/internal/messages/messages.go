@@ -19,7 +19,7 @@ import (
 type Renderer struct {
 	format.Rendering
 	thinking  string // type of the request's member "thinking"
-	reasons   bool   // the last answer calls nothing or begins with reasoning
+	reasons   bool   // the last answer has no calls, or begins with reasoning
 	turn      int    // index of the message that started the running turn
 	Media     MediaBudget
 	toolsets  map[string]json.RawMessage // by the ID of a call
@@ -27,13 +27,13 @@ type Renderer struct {
 	Tools     map[string]bool            // names of the tools that references may name
 	stays     map[string]int             // see staying
 	waiting   map[string]bool            // calls that the provider runs, so far without a result
-	container js.Opt                     // that the newest answer with calls ran code in
+	container js.Opt                     // of code in the newest answer with calls
 
 	PlainPrompts bool // see anthropic.Format
 }
 
-// New returns a renderer with the reasoning that a model can be shown again. The container
-// is one that the application names.
+// New returns a renderer with the reasoning that can go back to a model. container is the
+// one that the application names.
 func New(req transcript.Request, api, container string) Renderer {
 	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
 	r := Renderer{
@@ -63,7 +63,7 @@ func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 			last = out[n-1]
 		}
 		if len(content) == 0 && (len(m.Content) > 0 || r.API == format.APIBedrock) {
-			if last.Role == roleSystem { // nothing can be joined to it
+			if last.Role == roleSystem { // no message can join it
 				out, r.reasons = append(out, transcript.AssistantText("[no answer]")), true
 				r.Note("added-answer", entry, "behind a system message, as nothing is left of one")
 				continue
@@ -73,7 +73,7 @@ func (r *Renderer) Messages(user, answer blocksOf) []transcript.Message {
 			continue
 		}
 		if m.Role == transcript.RoleAssistant && !format.HasCalls(content) {
-			r.IDs.Open() // results that follow answer nothing
+			r.IDs.Open() // later results have no call
 		}
 		joins := m.Role == transcript.RoleUser && last.Role == transcript.RoleUser && (dropped || r.API == format.APIBedrock)
 		if m.Content = content; joins {
@@ -118,7 +118,7 @@ func (r *Renderer) UserContent(i int, m transcript.Message, block func(entry str
 }
 
 // AnswerContent renders the blocks of answer i with a function, without reasoning
-// that cannot go back. paired is set for the indexes in pairs.
+// that cannot go back. It sets paired for the indexes in pairs.
 func (r *Renderer) AnswerContent(i int, m transcript.Message, pairs map[int]bool, block func(o transcript.Origin, b transcript.Block, paired bool) transcript.Block) []transcript.Block {
 	if format.HasCalls(m.Content) {
 		r.IDs.Open()
@@ -138,8 +138,8 @@ func (r *Renderer) AnswerContent(i int, m transcript.Message, pairs map[int]bool
 }
 
 // AnswerBlock returns nil for blocks that cannot be in an answer. paired is set if
-// a block of a provider's own tool comes with its other half, and if a single
-// block is complete.
+// a block of a provider's own tool comes with its other half, or if a single block
+// is complete.
 func (r *Renderer) AnswerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
 	switch b := b.(type) {
 	case transcript.TextBlock, transcript.ThinkingBlock, transcript.RedactedThinkingBlock:

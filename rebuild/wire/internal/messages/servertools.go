@@ -30,18 +30,18 @@ var rawMembers = map[string][]string{
 	"mcp_tool_result":                        append(slices.Clone(serverResult), "is_error"),
 }
 
-// standAlone are the blocks that go back to their maker as they came, byte for byte,
-// with the member that they must have: the summary of a compaction that the provider
-// made, and the place where another model has taken the answer over.
+// standAlone maps the blocks that go back to their maker byte for byte to the member
+// that they must have: the summary of a provider's compaction, and the place where
+// another model took the answer over.
 var standAlone = map[string]string{"compaction": "content", "fallback": "to"}
 
-// isUnknown reports whether a block of an answer is of a type that only its maker
-// knows, and whole: that goes back as it came, byte for byte.
+// isUnknown reports whether a block of an answer is whole and of a type that only
+// its maker knows. It then goes back byte for byte.
 func isUnknown(b transcript.RawBlock) bool {
 	switch kind := transcript.BlockType(b); kind {
 	case "", "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "context", "tool_reference",
 		format.OpaqueGemini, format.OpaqueBedrock:
-		return false // without a member that the type has, or not of this API
+		return false // incomplete, or not of this API
 	default:
 		return rawMembers[kind] == nil && standAlone[kind] == "" && js.HasEachOnce(b.JSON)
 	}
@@ -55,24 +55,24 @@ func isUpload(b transcript.RawBlock) bool {
 
 var serverResult = []string{"tool_use_id", "content", CacheControl, "caller"}
 
-// ServerIDs holds how the IDs of calls that the provider runs itself begin.
+// ServerIDs holds the prefixes of IDs of calls that the provider runs itself.
 var ServerIDs = map[string]string{"server_tool_use": "srvtoolu_", "mcp_tool_use": "mcptoolu_"}
 
-// isServerTool reports whether b is a call of a provider's own tool or a result.
+// isServerTool reports whether b is a provider's own tool call or its result.
 func isServerTool(b transcript.Block) bool {
 	raw, ok := b.(transcript.RawBlock)
 	return ok && (ServerIDs[transcript.BlockType(raw)] != "" || isServerResult(raw) || isUnknownCall(raw))
 }
 
-// isServerResult reports whether b is the result of such a call, even of an
+// isServerResult reports whether b is the result of such a call, even for an
 // unknown tool.
 func isServerResult(b transcript.RawBlock) bool {
 	kind := transcript.BlockType(b)
 	return (isUnknown(b) || strings.HasSuffix(kind, "_tool_result") && rawMembers[kind] != nil) && js.String(b.JSON, "tool_use_id") != ""
 }
 
-// isUnknownCall reports whether b looks like a call that the provider runs, of a type
-// that is not known.
+// isUnknownCall reports whether b looks like a provider's own call of an unknown
+// type.
 func isUnknownCall(b transcript.RawBlock) bool {
 	return js.Get(b.JSON, "input") != nil && js.String(b.JSON, "id") != "" && isUnknown(b)
 }
@@ -84,9 +84,9 @@ type Half struct {
 	Call, Alone bool
 }
 
-// Pairs returns the indexes of the opaque blocks of an answer that go back: whole
-// pairs of a call that the provider ran and its result, and single blocks. open maps
-// the IDs of calls without results.
+// Pairs returns the indexes of an answer's opaque blocks that go back: pairs of a
+// call that the provider ran and its result, and single blocks. open maps IDs of
+// calls without results to indexes.
 func (r *Renderer) Pairs(m transcript.Message, of func(b transcript.RawBlock) Half) (keep map[int]bool, open map[string]int) {
 	if !slices.ContainsFunc(m.Content, format.IsType[transcript.RawBlock]) {
 		return nil, nil
@@ -112,8 +112,8 @@ func (r *Renderer) Pairs(m transcript.Message, of func(b transcript.RawBlock) Ha
 	return keep, open
 }
 
-// half returns how a block goes back, if it is opaque and of a model that makes such blocks
-// for the target. Blocks that only their maker knows go to no other model.
+// half returns how an opaque block goes back, if a model made it that makes such blocks for
+// the target. Blocks that only their maker knows go only to it.
 func (r *Renderer) half(o transcript.Origin, b transcript.Block, of func(transcript.RawBlock) Half) (h Half) {
 	raw, ok := b.(transcript.RawBlock)
 	if !ok || !r.Kin(o) || !jsontext.Valid(raw.JSON) {
@@ -150,11 +150,11 @@ func serverHalf(b transcript.RawBlock) Half {
 	return Half{}
 }
 
-// staying returns the calls that the provider runs without a result in their answer that
-// stay all the same, with the index of the answer: the result is in the next answer, or in
-// a later one if the code calls the client's tools in all between; or it can still come.
-// The user's messages in between are results alone: other blocks end the code. At the end
-// the API wants the container of code that waits.
+// staying returns the provider's calls that stay although their answer lacks the result,
+// with the index of the answer. The result is in the next answer, or in a later one if the
+// code calls the client's tools in all answers between; or it can still come. User
+// messages between them hold only results: other blocks end the code. At the end the API
+// wants the container of code that waits.
 func (r *Renderer) staying() map[string]int {
 	stays, waiting := map[string]int{}, map[string]int{}
 	codes, seen := map[string]bool{}, map[string]bool{}
@@ -165,7 +165,7 @@ func (r *Renderer) staying() map[string]int {
 			}
 			continue
 		}
-		called, stood := map[string]bool{}, false // by this answer; its last block is not left out
+		called, stood := map[string]bool{}, false // by this answer; whether its last block stays
 		for j, b := range m.Content {
 			o := format.OriginOf(m, j)
 			if call, ok := b.(transcript.ToolCallBlock); ok && r.Kin(o) {
@@ -198,7 +198,7 @@ func (r *Renderer) staying() map[string]int {
 	return stays
 }
 
-// isCaller reports whether a value says which code called a tool, and it is running there.
+// isCaller reports whether a value names code that called a tool and still runs.
 func (r *Renderer) isCaller(value []byte) bool {
 	id := js.String(value, "tool_id")
 	return id == "" || r.waiting[id]
@@ -212,7 +212,7 @@ func (r *Renderer) Container() (id js.Opt) {
 	return id
 }
 
-// isServerCall reports whether b is a whole call of a provider's own tool.
+// isServerCall reports whether b is a complete call of a provider's own tool.
 func isServerCall(b transcript.RawBlock) bool {
 	kind := transcript.BlockType(b)
 	rest, ok := strings.CutPrefix(js.String(b.JSON, "id"), ServerIDs[kind])
@@ -220,7 +220,7 @@ func isServerCall(b transcript.RawBlock) bool {
 		(kind != "mcp_tool_use" || js.String(b.JSON, "server_name") != "")
 }
 
-// rawBlock returns b without members that the API does not know, if they are known.
+// rawBlock returns b without members that the API does not know, if its type is known.
 func (r *Renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Block {
 	if h := serverHalf(b); h.Call {
 		r.waiting[h.ID] = true
@@ -244,7 +244,7 @@ func (r *Renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Bloc
 	})
 }
 
-// FilterMembers returns b with the members that keep wants, in their order.
+// FilterMembers returns b with the members that keep accepts, in order.
 func FilterMembers(b transcript.RawBlock, keep func(name string, value []byte) bool) transcript.Block {
 	o := jsontext.AppendObject(nil)
 	changed := false

@@ -7,12 +7,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// roleSystem is the role of a message of the Messages API with instructions from
-// there on. It follows a message of the user, and precedes an answer or the end.
+// roleSystem is the role of a message of the Messages API with instructions from there on. It
+// follows a message of the user, and precedes an answer or the end.
 const roleSystem transcript.Role = "system"
 
-// systemSince holds the first version of each line of Claude that takes messages of
-// that role, in hundreds. The others refuse them.
+// systemSince holds the first version, see claudeVersion, of each line of Claude
+// that takes messages of that role. Other models refuse them.
 var systemSince = map[string]int{"opus": 408, "sonnet": 505, "haiku": 505, "fable": 500, "mythos": 500}
 
 func takesSystem(model string) bool {
@@ -25,8 +25,8 @@ func takesSystem(model string) bool {
 type systemText struct{ transcript.TextBlock }
 
 // asSystem reports whether the later system prompts in message i may have the role:
-// if the model takes it, and so does the one that made the following answer. So a
-// prompt keeps its form from the request for that answer.
+// if the model takes it, and so does the one that made the next answer. So a prompt
+// keeps its form from the request for that answer.
 func (r *Renderer) asSystem(i int) bool {
 	if r.PlainPrompts || !takesSystem(r.Req.Model) {
 		return false
@@ -40,10 +40,10 @@ func (r *Renderer) asSystem(i int) bool {
 	return true
 }
 
-// withSystem appends a message, and one of the system prompts that end it.
-// Prompts with a text after them, or without any before, stay texts.
+// withSystem appends a message, and another with the system prompts at its end.
+// Prompts before a text, or with nothing before them, stay texts.
 func withSystem(out []transcript.Message, m transcript.Message) []transcript.Message {
-	said := 0 // up to the last block other than a prompt
+	said := 0 // end of the blocks before the last prompts
 	for j, b := range m.Content {
 		if prompt, ok := b.(systemText); ok {
 			m.Content[j] = prompt.TextBlock

@@ -16,8 +16,8 @@ import (
 )
 
 // runningTurn returns the index of the user message that started the running
-// turn: the last one whose previous answer calls no tools. It is -1 if there is
-// no user message.
+// turn: the last one after an answer without calls. It is -1 if there is no
+// user message.
 func runningTurn(messages []transcript.Message) int {
 	start, calls := -1, false
 	for i, m := range messages {
@@ -33,8 +33,8 @@ func runningTurn(messages []transcript.Message) int {
 	return start
 }
 
-// Ask returns the request's member "thinking" with a budget that is less than the
-// output limit, if there is one, and notes its type.
+// Ask returns the request's member "thinking" with a budget below the output
+// limit, if there is a limit, and notes its type.
 func (r *Renderer) Ask(thinking json.RawMessage, limit int) json.RawMessage {
 	const name, least = "budget_tokens", 1024
 	r.thinking = js.String(thinking, "type")
@@ -54,7 +54,7 @@ func (r *Renderer) Ask(thinking json.RawMessage, limit int) json.RawMessage {
 	return asked.Object()
 }
 
-// Asked returns the member for the messages that were rendered.
+// Asked returns the member for the rendered messages.
 func (r *Renderer) Asked(thinking json.RawMessage) json.RawMessage {
 	if r.thinking != "enabled" || r.reasons {
 		return thinking
@@ -64,8 +64,7 @@ func (r *Renderer) Asked(thinking json.RawMessage) json.RawMessage {
 }
 
 // fitThinking leaves out the reasoning that answer i cannot have. Signed
-// reasoning must not be changed and not be moved, so there is nothing else to
-// do about it.
+// reasoning must be neither changed nor moved, so nothing else is possible.
 func (r *Renderer) fitThinking(i int, content []transcript.Block, origins []transcript.Origin) []transcript.Block {
 	if !slices.ContainsFunc(content, transcript.IsReasoning) {
 		return content
@@ -95,13 +94,13 @@ func (r *Renderer) fitThinking(i int, content []transcript.Block, origins []tran
 }
 
 // unfit returns the reason why a block of reasoning in answer i is left out, or
-// "". [rebuild.Reasoned] has chosen among answers with a recorded request, for
+// "". For answers with a recorded request [rebuild.Reasoned] has chosen, for
 // every model: models that cannot read reasoning ignore it. Other reasoning goes
-// back within the running turn, to the model that made it, unless that checks
-// its prefix.
+// back within the running turn, to the model that made it, unless that model
+// checks its prefix.
 func (r *Renderer) unfit(i int, content []transcript.Block, b transcript.Block, o transcript.Origin) string {
 	// An answer without calls may end the request; there the API takes reasoning
-	// only if thinking is on, or if it paused the answer itself.
+	// only if thinking is on, or if the API paused the answer.
 	wanted := r.thinking != "" && r.thinking != "disabled" || format.HasCalls(content) || isServerTool(content[len(content)-1])
 	switch {
 	case r.API == format.APIAnthropic && r.Native(o) && (neutral.Imitates(o) || !r.Req.Takes.Has(transcript.Signatures)):
@@ -124,7 +123,7 @@ func (r *Renderer) unfit(i int, content []transcript.Block, b transcript.Block, 
 	return ""
 }
 
-// checksPrefix reports whether a model refuses reasoning after a changed prefix, at least
+// checksPrefix reports whether a model refuses reasoning after a changed prefix, if only
 // for some accounts: Claude since Fable 5.1 and Opus, Sonnet and Haiku 5.5, and newer
 // ones. Names are as in [transcript.Request]: of the Messages API
 // "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0", of
