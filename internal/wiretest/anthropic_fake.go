@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Whole returns an answer that is not streamed.
+// Whole returns an answer without streaming.
 func (Anthropic) Whole(a Message) []byte {
 	var content [][]byte
 	for _, b := range a.Content {
@@ -18,8 +18,8 @@ func (Anthropic) Whole(a Message) []byte {
 	return a.object(bytes.Join(content, []byte(",")), encode(a.Stop), a.Usage)
 }
 
-// object puts a message together. The content is not encoded again: it keeps
-// its spelling.
+// object puts a message together. It does not encode the content again: it
+// keeps its spelling.
 func (a Message) object(content, stop []byte, usage transcript.Usage) []byte {
 	text := fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":[%s],"stop_reason":%s,"stop_sequence":null,"usage":%s`,
 		encode(a.Model), a.ID, content, stop, encode(usage))
@@ -61,7 +61,7 @@ type delta struct{ kind, member, text string }
 
 const kindInput = "input_json_delta"
 
-// pieces splits a block into a first one and additions.
+// pieces splits a block into a first part and additions.
 func pieces(b transcript.Block) (start transcript.Block, deltas []delta) {
 	add := func(kind, member, text string) {
 		for _, p := range split(text) {

@@ -24,11 +24,11 @@ type API interface {
 	Refuse(no *Refusal, requestID string) []byte
 	// Fail returns the event that ends a stream with an error.
 	Fail(no *Refusal, a Message, requestID string) Event
-	// Form returns what all answers have in common.
+	// Form returns the common form of all answers.
 	Form() Form
 }
 
-// The paths with the name of the model: of the Gemini API and Vertex, and of
+// The paths that contain the model: of the Gemini API and Vertex, and of
 // Converse.
 var (
 	pathGemini  = regexp.MustCompile(`/models/([^/:]+):(generateContent|streamGenerateContent)$`)
@@ -74,14 +74,14 @@ type Limits struct {
 	ReserveOutput bool
 }
 
-// Message is an answer as it goes out.
+// Message is an answer to send.
 type Message struct {
 	ID      int
 	Model   string
 	Content []transcript.Block
 	Stop    transcript.StopReason
 	Usage   transcript.Usage
-	Dropped []Dropped // of the request
+	Dropped []Dropped // from the request
 }
 
 // Dropped is an entry of the member input_transformations of an answer: reasoning
@@ -92,9 +92,9 @@ type Dropped struct {
 	Reason string `json:"reason"`
 }
 
-// Event is one of a stream.
+// Event is an event of a stream.
 type Event struct {
-	Data  []byte // as it goes out
+	Data  []byte // as sent
 	Input bool   // it adds to the input of a call
 }
 
@@ -106,7 +106,7 @@ func sse(name string, data []byte) []byte {
 	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, data)
 }
 
-// encode returns the JSON of a value that has one, with <, > and & as they are.
+// encode returns the JSON of a value that cannot fail, with <, > and & unescaped.
 func encode(v any) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -15,8 +15,8 @@ type Bedrock struct {
 	Model string
 	// Stream is set if the path is for a stream.
 	Stream bool
-	// PureResults allows only results in a message. The models of Meta require
-	// that as well.
+	// PureResults allows only results in a message with results, as the models
+	// of Meta require.
 	PureResults bool
 }
 
@@ -275,7 +275,7 @@ func hasBlock(content []any, kind string) bool {
 	return slices.ContainsFunc(content, func(v any) bool { return object(v)[kind] != nil })
 }
 
-// bedrockBlock returns a block as one of ours.
+// bedrockBlock converts a block to package transcript.
 func bedrockBlock(b map[string]any) transcript.Block {
 	media := func(kind string, v map[string]any) transcript.Source {
 		return transcript.Source{Type: "base64", MediaType: kind + "/" + text(v["format"]), Data: text(object(v["source"])["bytes"])}

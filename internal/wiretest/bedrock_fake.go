@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Form returns what all answers have in common.
+// Form returns the common form of all answers.
 func (Bedrock) Form() Form {
 	return Form{
 		MaxBody: 20 << 20, Whole: typeJSON, Stream: "application/vnd.amazon.eventstream", Signs: true, Says: modelSays,
@@ -37,14 +37,14 @@ func (Bedrock) Refuse(no *Refusal, _ string) []byte {
 	return encode(map[string]string{"message": no.Text})
 }
 
-// Fail returns the event that ends a stream with an error. Its type begins with a
-// small letter there.
+// Fail returns the event that ends a stream with an error. In a stream its type
+// begins with a small letter.
 func (b Bedrock) Fail(no *Refusal, _ Message, requestID string) Event {
 	return Event{Data: eventFrame("exception", strings.ToLower(no.Kind[:1])+no.Kind[1:], b.Refuse(no, requestID))}
 }
 
-// bedrockContent returns a block of an answer as it goes out, nil if there is
-// no such thing.
+// bedrockContent returns a block of an answer as Converse sends it, nil if it
+// cannot.
 func bedrockContent(b transcript.Block) any {
 	type object map[string]any
 	switch b := b.(type) {
@@ -126,8 +126,8 @@ func (Bedrock) Events(a Message) (events []Event) {
 }
 
 // eventFrame puts a payload into the binary frame of an AWS event stream: the
-// lengths of all and of the headers, their checksum, the headers, the payload,
-// and the checksum of all that.
+// total length and the headers' length, their checksum, the headers, the
+// payload, and a checksum of all these.
 func eventFrame(messageType, kind string, payload []byte) []byte {
 	var headers []byte
 	header := func(name, value string) {

@@ -12,7 +12,7 @@ import (
 
 // Validate checks a request by the rules of the Messages API as strictly as
 // Anthropic does, and returns every violation in the order of the messages; none
-// means that the API will accept them. Origins are ignored. A history of
+// means that the API will accept the request. Origins are ignored. A history of
 // rebuild.Fold that ends with a user message has none.
 func Validate(req transcript.Request) []Violation {
 	r := referee{judge: judge{req: Request{Request: req}}}
@@ -98,7 +98,7 @@ func (r *referee) envelope() {
 	}
 }
 
-// roleSystem is the role of messages that change what the system prompt says.
+// roleSystem is the role of messages that change the system prompt.
 const roleSystem transcript.Role = "system"
 
 // takesSystem matches the models that take the role.
@@ -129,9 +129,9 @@ func (r *referee) role(i int) {
 	}
 }
 
-// paused reports whether message i is an answer that the provider stopped inside a tool
-// of its own, to be sent back unchanged (pause_turn): its last block is a call that the
-// provider runs or a result, of a type that may be newer than this.
+// paused reports whether message i is an answer that the provider stopped inside its
+// own tool, to be sent back unchanged (pause_turn): its last block is a call that the
+// provider runs, or its result, of any type, even a new one.
 func (r *referee) paused(i int) bool {
 	content := r.content(i, transcript.RoleAssistant)
 	if i != len(r.req.Messages)-1 || len(content) == 0 {
@@ -142,7 +142,7 @@ func (r *referee) paused(i int) bool {
 	return serverCall(jsonText(m["type"])) || m["input"] != nil || m["tool_use_id"] != nil
 }
 
-// content returns the content of message i if it is of a role.
+// content returns the content of message i if it has that role.
 func (r *referee) content(i int, role transcript.Role) []transcript.Block {
 	if i < 0 || i >= len(r.req.Messages) || r.req.Messages[i].Role != role {
 		return nil
@@ -155,7 +155,7 @@ func (r *referee) content(i int, role transcript.Role) []transcript.Block {
 func (r *referee) pairs(i int) {
 	calls := transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}.ToolCalls()
 	content := r.content(i, transcript.RoleUser)
-	result := func(id string) int { // the first of a call
+	result := func(id string) int { // the first result of a call
 		return slices.IndexFunc(content, func(b transcript.Block) bool {
 			res, ok := b.(transcript.ToolResultBlock)
 			return ok && res.CallID == id
@@ -196,13 +196,13 @@ func (r *referee) pairs(i int) {
 type serverUse struct {
 	id, name string
 	at       int  // index of its answer
-	codes    bool // it has called tools of the client
+	codes    bool // code that called the client's tools
 }
 
 // serverTools checks the provider's own tools in message i: a result follows its call in
-// one answer, or, if the answer calls the client as well, in the next one. Code may call
-// the client again in the next one instead. The client's messages in between are results
-// alone (platform.claude.com/docs: programmatic-tool-calling, handle-tool-calls).
+// one answer, or, if that answer also calls the client, in the next answer, unless code
+// calls the client again there. The client's messages between them hold only results
+// (platform.claude.com/docs: programmatic-tool-calling, handle-tool-calls).
 func (r *referee) serverTools(i int) {
 	m := r.req.Messages[i]
 	calling := map[string]bool{}
@@ -226,7 +226,7 @@ func (r *referee) serverTools(i int) {
 			}
 		}
 		switch {
-		case serverCall(kind), block["input"] != nil: // those that are newer than this too
+		case serverCall(kind), block["input"] != nil: // new types as well
 			r.open = append(r.open, serverUse{id: jsonText(block["id"]), name: jsonText(block["name"]), at: i})
 		case block["tool_use_id"] != nil:
 			id := jsonText(block["tool_use_id"])
@@ -253,8 +253,8 @@ func isNoResult(b transcript.Block) bool {
 	return !ok
 }
 
-// visible reports whether s has a character that is not white space or one of
-// the separators U+001C to U+001F.
+// visible reports whether s has a character other than white space and the
+// separators U+001C to U+001F.
 func visible(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A blockKind is the rules of the blocks of a type.
+// A blockKind holds the rules for a type of block.
 type blockKind struct {
 	role  transcript.Role // of the messages that may hold them; empty: of all
 	may   string          // optional members without fields in transcript
@@ -43,7 +43,7 @@ var blockKinds = map[string]blockKind{
 		raw: true, role: ofUser, may: "cache_control citations",
 		needs: []need{{"source", isText}, {"title", isText}, {"content", func(v json.RawMessage) bool { return isList(v, "text") }}},
 	},
-	// In results alone, and of a tool that the request defines
+	// Only in results, and only of a tool that the request defines
 	// (platform.claude.com/docs: tool-search-tool).
 	"tool_reference":   {raw: true, role: ofUser, may: "cache_control", needs: []need{{"tool_name", isText}}},
 	"container_upload": {raw: true, may: "cache_control", needs: []need{{"file_id", isText}}},
@@ -88,11 +88,11 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 	case p.inner >= 0 && (k.role == ofAssistant || isRaw != (kind == "search_result" || inResult) || !known || kind == "tool_result"), p.inner < 0 && inResult:
 		r.wantAt(false, p, "block-type", "", unknown, kind, "'document', 'image', 'search_result', 'text', 'tool_reference'")
 		return
-	case !known: // blocks of an answer may be of types that are newer than this
+	case !known: // an answer may contain new types of blocks
 		r.wantAt(role == ofAssistant && kind != "" && kind != "context", p, "block-type", "", unknown, kind,
 			"'document', 'image', 'redacted_thinking', 'search_result', 'server_tool_use', 'text', 'thinking', 'tool_result', 'tool_use'")
 		return
-	case isRaw != k.raw: // it has not the members of its type
+	case isRaw != k.raw: // it lacks the members of its type
 		r.wantAt(false, p, "block-type", kind, "Field required")
 		return
 	}
@@ -122,7 +122,7 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 		}
 		rest = b.Extra
 	case transcript.ThinkingBlock:
-		// Its text may be empty: newer models hide it and sign it all the same.
+		// Its text may be empty: newer models hide it but still sign it.
 		r.wantAt(b.Signature != "" || imitators.Get().MatchString(r.req.Model), p, "thinking", "thinking.signature", "Field required")
 		rest = b.Extra
 	case transcript.RedactedThinkingBlock:
@@ -140,7 +140,7 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 			r.serverCall(p, kind, rest)
 		}
 	}
-	if len(rest) == 0 { // as in most blocks; a sorted list has its price
+	if len(rest) == 0 { // usual, and sorting costs time
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(rest)) {
@@ -164,7 +164,7 @@ func (r *referee) id(p place, path, id string) {
 		r.wantAt(len(id) <= maxName, p, "id-length", path, "String should have at most %d characters", maxName)
 }
 
-// call checks a call, be it the provider's own.
+// call checks a call, also a provider's own.
 func (r *referee) call(p place, kind, id, name string, input json.RawMessage) {
 	r.wantAt(!r.ids[id], p, "id-unique", "", "`tool_use` ids must be unique")
 	r.ids[id] = true
@@ -173,8 +173,8 @@ func (r *referee) call(p place, kind, id, name string, input json.RawMessage) {
 	r.wantAt(ok, p, "input", kind+".input", "Input should be a valid dictionary")
 }
 
-// serverCall checks a call that the provider runs, and takes the checked members
-// from it.
+// serverCall checks a call that the provider runs, and removes the checked
+// members from it.
 func (r *referee) serverCall(p place, kind string, m map[string]json.RawMessage) {
 	prefix := "srvtoolu_"
 	if kind == "mcp_tool_use" {
@@ -209,7 +209,7 @@ func (r *referee) member(p place, kind, name string, value json.RawMessage, may 
 		}
 	case "toolset_name":
 		want, ok = "Input should be a valid string", isText(value)
-	case "title", "context": // a string would be in the block's own field
+	case "title", "context": // only other values than strings are in Extra
 		want, ok = "Input should be a valid string", false
 	case "caller":
 	default:
@@ -218,8 +218,8 @@ func (r *referee) member(p place, kind, name string, value json.RawMessage, may 
 	r.wantAt(ok, p, "member", path, "%s", want)
 }
 
-// mediaTypes are the types of bytes, by the kinds of block and source, in the words
-// of the refusal.
+// mediaTypes are the media types of bytes by kinds of block and source, as a
+// refusal lists them.
 var mediaTypes = map[string]string{
 	"image.base64":    "'image/jpeg', 'image/png', 'image/gif' or 'image/webp'",
 	"document.base64": "'application/pdf'",
@@ -261,8 +261,7 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 
 func isText(value json.RawMessage) bool { return jsonText(value) != "" }
 
-// isList reports whether value is a list of blocks of some types, and no text of it is
-// blank.
+// isList reports whether value is a list of blocks of these types without blank texts.
 func isList(value json.RawMessage, types ...string) bool {
 	var list []json.RawMessage
 	return json.Unmarshal(value, &list) == nil && len(list) > 0 && !slices.ContainsFunc(list, func(v json.RawMessage) bool {

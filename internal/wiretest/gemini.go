@@ -20,7 +20,7 @@ type Gemini struct {
 }
 
 // Decode reads the body of a request and judges it. A call without an ID gets one. The
-// results of a content belong to the calls of the content before it, in the same order.
+// results of a content answer the calls of the content before, in order.
 func (g Gemini) Decode(body []byte) (Request, []Violation) {
 	c := geminiCheck{model: g.Model}
 	c.body(body)
@@ -31,13 +31,13 @@ func (g Gemini) Decode(body []byte) (Request, []Violation) {
 type geminiCheck struct {
 	judge
 	model string
-	calls []geminiCall // of the content before, if that is the model's
+	calls []geminiCall // of the content before, if the model made it
 }
 
 // A geminiCall is a call that waits for its response.
 type geminiCall struct {
 	call map[string]any
-	id   string // that the call has in the request
+	id   string // of the call, in the request
 }
 
 const (
@@ -91,7 +91,7 @@ func (c *geminiCheck) body(body []byte) {
 	c.count(3600, "Too many images: %d. Please use fewer than %d images in your request.")
 }
 
-// members reports the members of obj that are not known.
+// members flags the unknown members of obj.
 func (c *geminiCheck) members(obj map[string]any, known, at string, content, part int) {
 	if at != "" {
 		at = " at '" + at + "'"
@@ -125,8 +125,8 @@ func (c *geminiCheck) tools(v any) {
 	}
 }
 
-// runningTurn returns the index of the last content in which the user speaks
-// after an answer that calls nothing.
+// runningTurn returns the index of the last content of the user after an answer
+// without calls.
 func (c *geminiCheck) runningTurn(contents []any) int {
 	start, calls := 0, false
 	for i, v := range contents {
@@ -140,7 +140,7 @@ func (c *geminiCheck) runningTurn(contents []any) int {
 	return start
 }
 
-// geminiTurn returns the author of a content, the model, the functions or the user, and
+// geminiTurn returns the author of a content ("model", "function" or "user") and
 // whether the model calls functions.
 func geminiTurn(content map[string]any) (turn string, calls bool) {
 	parts := list(content["parts"])
@@ -211,7 +211,7 @@ func (c *geminiCheck) content(i int, v any, before string, running bool) string 
 		c.pair(i, given)
 	}
 	if made != nil && turn == "model" {
-		// Which versions want no signatures is fixed; all others do.
+		// The versions without signatures are fixed; all others want them.
 		c.want(!running || signed || unsigned.Get().MatchString(c.model), "signature", i, -1, "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call `default_api:%s` , position %d.", text(made[0].call["name"]), i+1)
 		c.calls = made
 	}
@@ -220,7 +220,7 @@ func (c *geminiCheck) content(i int, v any, before string, running bool) string 
 
 const unequal = "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."
 
-// pair checks the responses of content i against the calls before it, which wait no more.
+// pair checks the responses of content i against the calls before it, which then wait no more.
 func (c *geminiCheck) pair(i int, given []map[string]any) {
 	calls := c.calls
 	c.calls = nil
@@ -237,7 +237,7 @@ func (c *geminiCheck) pair(i int, given []map[string]any) {
 func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	at := fmt.Sprintf("contents[%d].parts[%d]", i, j)
 	const known = geminiPartData + " " + geminiPartMore
-	if turn != "model" { // which may contain newer members
+	if turn != "model" { // a model's may contain newer members
 		c.members(part, known, at, i, j)
 	}
 	data := 0
@@ -274,7 +274,7 @@ func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	}
 }
 
-// inline checks the bytes in a part, which are of one of these media types.
+// inline checks the bytes in a part and their media type.
 func (c *geminiCheck) inline(i, j int, at string, part map[string]any, types *lazy.Regexp) {
 	if blob, ok := part["inlineData"]; ok {
 		blob, mime := object(blob), text(object(blob)["mimeType"])
@@ -296,7 +296,7 @@ func (c *geminiCheck) function(i, j int, at string, v any, member, known string)
 	c.want(object(value) != nil || !ok && member != "response", "args", i, j, "Invalid value at '%s.%s' (type.googleapis.com/google.protobuf.Struct), %v", at, member, value)
 }
 
-// geminiBlock returns a part as a block. A result lacks its call so far.
+// geminiBlock returns a part as a block. A result lacks its call here.
 func geminiBlock(part map[string]any) transcript.Block {
 	call, response, blob, file := object(part["functionCall"]), object(part["functionResponse"]), object(part["inlineData"]), object(part["fileData"])
 	switch {

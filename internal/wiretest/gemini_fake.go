@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Form returns what all answers have in common.
+// Form returns the common form of all answers.
 func (Gemini) Form() Form {
 	return Form{
 		MaxBody: 20 << 20, Whole: "application/json; charset=UTF-8", Stream: "text/event-stream",
@@ -72,7 +72,7 @@ func geminiParts(a Message) (parts [][]byte) {
 			continue
 		}
 		var ext struct{ ThoughtSignature string }
-		_ = json.Unmarshal(extra["ext"], &ext) // most blocks have none
+		_ = json.Unmarshal(extra["ext"], &ext) // most blocks lack it
 		if part["functionCall"] != nil && !called {
 			if called = true; !strings.Contains(a.Model, "gemini-2") {
 				ext.ThoughtSignature = cmp.Or(ext.ThoughtSignature, base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "signature %d", a.ID)))
@@ -86,7 +86,7 @@ func geminiParts(a Message) (parts [][]byte) {
 	return parts
 }
 
-// inputOf returns the input of a call, which may be no JSON, as JSON.
+// inputOf returns the input of a call as JSON, even if it is not JSON.
 func inputOf(b transcript.ToolCallBlock) json.RawMessage {
 	if !json.Valid(b.Input) {
 		return encode(string(b.Input))
@@ -117,7 +117,7 @@ var geminiStops = map[transcript.StopReason]string{
 // Whole returns an answer that is not streamed.
 func (Gemini) Whole(a Message) []byte { return geminiBody(a, geminiParts(a), true) }
 
-// Events has texts in pieces, and the signature of one with an empty last piece.
+// Events sends texts in pieces, and a text's signature with an empty last piece.
 func (Gemini) Events(a Message) (events []Event) {
 	add := func(part []byte) { events = append(events, geminiEvent(geminiBody(a, [][]byte{part}, false))) }
 	for _, part := range geminiParts(a) {

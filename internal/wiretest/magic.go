@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// magic matches how bytes of a media type begin, by the definition of
-// each format.
+// magic matches the beginnings of media types, by the definition of each
+// format.
 var magic = map[string]*lazy.Regexp{
 	"image/png":       lazy.New(`^\x89PNG\r\n\x1a\n`),
 	"image/jpeg":      lazy.New(`^\xff\xd8\xff`),
@@ -22,14 +22,14 @@ var magic = map[string]*lazy.Regexp{
 }
 
 // begins reports whether base64 holds bytes of a media type: a provider decodes them,
-// and refuses a document under another name. Bytes of other types are not looked at.
+// and refuses a document under another name. Types outside of magic are not checked.
 func begins(media, data string) bool {
 	re := magic[media]
 	if re == nil {
 		return true
 	}
 	head, _ := base64.StdEncoding.DecodeString(data[:min(len(data), 32)/4*4])
-	runes := make([]rune, len(head)) // an expression matches characters: one for each byte
+	runes := make([]rune, len(head)) // expressions match characters: one for each byte
 	for i, b := range head {
 		runes[i] = rune(b)
 	}
@@ -53,7 +53,7 @@ func sideOf(data string) int {
 	return 0
 }
 
-// images lists the images of a request, those of results too, with their base64.
+// images lists the images of a request, also in results, with their base64.
 func (j *judge) images() iter.Seq2[place, string] {
 	return func(yield func(place, string) bool) {
 		for i, m := range j.req.Messages {
@@ -72,7 +72,7 @@ func (j *judge) images() iter.Seq2[place, string] {
 	}
 }
 
-// count flags a request with too many images, in a text with two numbers.
+// count flags a request with too many images; text takes two numbers.
 func (j *judge) count(most int, text string) {
 	n := 0
 	for range j.images() {

@@ -7,10 +7,10 @@ import (
 )
 
 // ValidateNext compares the body of an answered request with the body of the next
-// one to the same model, of any of the five APIs: the second should hold the
-// first, block for block and in canonical JSON, and only add to it. Cache marks
-// do not count. Providers refuse reasoning after another prefix than its own, and
-// their caches begin again there. The rules:
+// one to the same model, for any of the five APIs: the second should repeat the
+// first, block for block in canonical JSON, and only add to it. Cache marks do
+// not count. Providers refuse reasoning after a changed prefix, and their caches
+// begin again there. The rules:
 //
 //	json             both bodies are objects
 //	system           the system prompts are the same
@@ -37,22 +37,22 @@ func ValidateNext(prev, next []byte) []Violation {
 	return j.found
 }
 
-// grows reports whether a text only goes on behind a blank line: Chat Completions gets the
-// texts of a message as one.
+// grows reports whether a text only continues after a blank line: Chat Completions joins
+// the texts of a message.
 func grows(was, is string) bool {
 	const end = `","type":"text"}`
 	text, ok := strings.CutSuffix(was, end)
 	return ok && strings.HasPrefix(is, text+`\n\n`) && strings.HasSuffix(is, end)
 }
 
-// A unit is a part of a conversation that stays as it is: a block of a message, or
-// another member of it.
+// A unit is a part of a conversation that must not change: a block of a message,
+// or another member of it.
 type unit struct {
 	message, block int
 	text           string
 }
 
-// spoken returns the messages, contents or items of a request as units.
+// spoken splits the messages, contents or items of a request into units.
 func spoken(body map[string]any) (units []unit) {
 	for _, name := range []string{"messages", "contents", "input"} {
 		for i, m := range list(body[name]) {
@@ -60,7 +60,7 @@ func spoken(body map[string]any) (units []unit) {
 			grows := message["content"] != nil || message["parts"] != nil
 			for _, name := range slices.Sorted(maps.Keys(message)) {
 				if name == "role" || name == "type" && grows {
-					continue // of a message, which may grow
+					continue // the message may grow
 				}
 				for j, v := range blocks(message[name]) {
 					if said := canonical(v); said != "" {
@@ -73,7 +73,7 @@ func spoken(body map[string]any) (units []unit) {
 	return units
 }
 
-// blocks returns a list, or a list of the single value: a text is a block.
+// blocks returns a list, or a list of a single value: a text becomes a block.
 func blocks(v any) []any {
 	switch v := v.(type) {
 	case nil:
@@ -87,7 +87,7 @@ func blocks(v any) []any {
 }
 
 // canonical returns a value as JSON with sorted members and without cache marks:
-// nothing for a mark alone.
+// "" for a mark alone.
 func canonical(v any) string {
 	if v = unmarked(v); v == nil {
 		return ""
@@ -95,8 +95,8 @@ func canonical(v any) string {
 	return string(encode(v))
 }
 
-// unmarked returns a value without its cache marks, nil if it is only one. It does not
-// look into the inputs of calls, which are the model's own words.
+// unmarked returns a value without its cache marks, nil for a mark alone. It leaves
+// inputs of calls unchanged, because the model wrote them.
 func unmarked(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -115,7 +115,7 @@ func unmarked(v any) any {
 		}
 		m := maps.Clone(v)
 		delete(m, "cache_control")
-		if m["type"] == "input_text" { // a message of one text has none of this type
+		if m["type"] == "input_text" { // absent where a text is a plain string
 			m["type"] = "text"
 		}
 		for _, name := range []string{"content", "tools", "toolResult"} {

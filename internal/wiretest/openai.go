@@ -10,23 +10,23 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// openAI is what both APIs of OpenAI have in common.
+// openAI is the common part of both APIs of OpenAI.
 type openAI struct{}
 
 // An openAIReferee reads and checks a body by the rules of one of OpenAI's APIs.
 type openAIReferee struct {
 	judge
-	calls []openCall // those whose results may still come
+	calls []openCall // calls whose results may still come
 }
 
-// An openCall is a call that is to have a result.
+// An openCall is a call that needs a result.
 type openCall struct {
-	id, output string // the type of item that its result is, empty with Chat Completions
+	id, output string // the item type of its result, empty with Chat Completions
 	index      int    // of its message or item
 	done       bool
 }
 
-// settle finds the call of result i, and flags it as orphan or doubled without one.
+// settle finds the open call of result i, or flags the result as orphan or doubled.
 func (r *openAIReferee) settle(i int, id, output, orphan, doubled string) {
 	rule, said := "orphan-result", orphan
 	for k := range r.calls {
@@ -45,7 +45,7 @@ func (r *openAIReferee) settle(i int, id, output, orphan, doubled string) {
 	r.flag(rule, i, -1, "%s", said)
 }
 
-// open returns the calls that have no result, and forgets all.
+// open returns the calls without a result, and forgets all calls.
 func (r *openAIReferee) open() []openCall {
 	open := slices.DeleteFunc(r.calls, func(c openCall) bool { return c.done })
 	r.calls = nil
@@ -63,8 +63,8 @@ func (r *openAIReferee) body(body []byte) map[string]any {
 	return m
 }
 
-// envelope checks the other members of a request: those that are known, and the
-// types of stream and of the output limits.
+// envelope checks the other members of a request: their names, and the types of
+// stream and of the output limits.
 func (r *openAIReferee) envelope(m map[string]any, known, unknownText string, limits ...string) {
 	for _, name := range unknown(m, strings.Fields(known)...) {
 		r.flag("member", -1, -1, unknownText, name)
@@ -81,12 +81,12 @@ func (r *openAIReferee) envelope(m map[string]any, known, unknownText string, li
 	}
 }
 
-// typed reports whether there is a member of a type; another type is flagged.
+// typed reports whether a member of a type exists; it flags another type.
 func (r *openAIReferee) typed(m map[string]any, name, kind string) bool {
 	return m[name] != nil && r.want(jsonType(m[name]) == kind, "type", -1, -1, "Invalid type for '%s': expected %s.", name, kind)
 }
 
-// list returns a member that must be a list that is not empty.
+// list returns a member, which must be a list and not empty.
 func (r *openAIReferee) list(m map[string]any, name string) []any {
 	value, ok := m[name]
 	_ = r.want(ok, "missing", -1, -1, "Missing required parameter: '%s'.", name) &&
@@ -95,7 +95,7 @@ func (r *openAIReferee) list(m map[string]any, name string) []any {
 	return list(value)
 }
 
-// The words for what many members may have wrong.
+// The words for errors that many members may have.
 const (
 	emptyArray  = "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead."
 	longArray   = "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead."
@@ -142,8 +142,8 @@ func (r *openAIReferee) arguments(param string, v any, message, block int) json.
 	return json.RawMessage(input)
 }
 
-// tools checks the definitions. Those that are nested are in a member function, and
-// may leave out their type.
+// tools checks the definitions. Nested ones are in a member "function", and may
+// leave out their type.
 func (r *openAIReferee) tools(v any, nested bool) {
 	tools := list(v)
 	r.want(v == nil || jsonType(v) == "an array", "tools", -1, -1, notObjects, "tools", jsonType(v))
@@ -192,8 +192,7 @@ func (r *openAIReferee) content(i int, param string, v any, kinds []string, mayB
 	return blocks
 }
 
-// part checks a part and returns its block, nil if it is not of a type that it may
-// have.
+// part checks a part and returns its block, nil if its type is not allowed.
 func (r *openAIReferee) part(i, j int, param string, v any, kinds []string) transcript.Block {
 	p := object(v)
 	kind := text(p["type"])
@@ -269,7 +268,7 @@ func openAISource(url, fileID string) transcript.Source {
 }
 
 // openAIForm returns the common form of answers: prompt and both are the texts about
-// requests longer than the window, messages and output are the names of the members.
+// requests longer than the window, messages and output the names of members.
 func openAIForm(prompt, both, messages, output string) Form {
 	return Form{
 		MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, requestID: "X-Request-Id",

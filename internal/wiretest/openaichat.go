@@ -23,7 +23,7 @@ type OpenAIChat struct {
 }
 
 // Decode reads a body and judges it by the rules of the Chat Completions API, and by
-// those that imitators of it have besides.
+// those that imitators add.
 func (c OpenAIChat) Decode(body []byte) (Request, []Violation) {
 	if c.asSent {
 		c.Reasoning = bytes.Contains(body, []byte(`"reasoning_content":`)) || bytes.Contains(body, []byte(`"reasoning":"`))
@@ -54,7 +54,7 @@ type chatReferee struct {
 	format OpenAIChat
 	before string // role of the last message
 	at     int    // index of the last answer
-	prefix bool   // it is to be continued, as Mistral, DeepSeek and Kimi say it
+	prefix bool   // the answer is to be continued: Mistral, DeepSeek and Kimi
 }
 
 // chatRoles are the members that a message of a role may have, and the parts of its
@@ -157,7 +157,7 @@ func (r *chatReferee) toolCalls(i int, v any) (blocks []transcript.Block, called
 	return blocks, len(calls) > 0
 }
 
-// result checks that a tool message answers a call, and returns the ID of that.
+// result checks that a tool message answers a call, and returns its ID.
 func (r *chatReferee) result(i int, m map[string]any) string {
 	id, ok := m["tool_call_id"].(string)
 	if !r.want(ok, "missing", i, -1, "Missing required parameter: 'messages[%d].tool_call_id'.", i) {
@@ -177,7 +177,7 @@ func (r *chatReferee) close() {
 	r.want(missing == nil, "missing-result", r.at, -1, "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: %s", strings.Join(missing, ", "))
 }
 
-// Form returns what all answers have in common.
+// Form returns the common form of all answers.
 func (OpenAIChat) Form() Form {
 	const most = "This model's maximum context length is {window} tokens. However, you"
 	return openAIForm(
@@ -186,7 +186,7 @@ func (OpenAIChat) Form() Form {
 		"messages", "max_completion_tokens")
 }
 
-// chatSaid returns the part of an answer that a message of this API can hold: texts by
+// chatSaid returns the part of an answer that this API's messages can hold: texts by
 // the names of their members, and calls.
 func chatSaid(a Message) (texts map[string]string, calls []transcript.ToolCallBlock) {
 	said := "content"

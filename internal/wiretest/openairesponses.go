@@ -50,18 +50,18 @@ func (o OpenAIResponses) Decode(body []byte) (Request, []Violation) {
 type responsesReferee struct {
 	openAIReferee
 	stored  bool
-	pending string // reasoning that no item follows yet
+	pending string // reasoning before its next item
 	at      int    // its index
 }
 
-// An itemKind is the rules of the items of a type.
+// An itemKind holds the rules for a type of item.
 type itemKind struct {
 	members string // optional, except for type, id and status; empty: any
 	output  string // the type of item that is the result of a call
-	asked   string // of calls that the API defines: alternative members that describe the action
+	asked   string // for calls that the API defines: members, of which one describes the action
 }
 
-// itemKinds are the types of items. Those that the provider makes may have any members.
+// itemKinds are the types of items. Items that the provider makes may have any members.
 var itemKinds = map[string]itemKind{
 	"message":                 {members: "role content phase"},
 	"reasoning":               {members: "summary content encrypted_content"},
@@ -92,7 +92,7 @@ func (r *responsesReferee) item(i int, v any) {
 		kind = "message"
 	}
 	k, known := itemKinds[kind]
-	if !known && (id == "" || kind == "") { // else an item that is newer than this
+	if !known && (id == "" || kind == "") { // otherwise an item of a new type
 		r.flag("item", i, -1, "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(slices.Sorted(maps.Keys(itemKinds)), "', '"))
 		return
 	}
@@ -137,7 +137,7 @@ func (r *responsesReferee) item(i int, v any) {
 	}
 }
 
-// alone flags reasoning that nothing of its answer follows.
+// alone flags reasoning without a next item of its answer.
 func (r *responsesReferee) alone() {
 	r.want(r.pending == "", "reasoning", r.at, -1, "Item '%s' of type 'reasoning' was provided without its required following item.", r.pending)
 	r.pending = ""
@@ -159,7 +159,7 @@ func (r *responsesReferee) message(i int, role string, content any) {
 	r.req.System += transcript.Message{Content: blocks}.Text()
 }
 
-// responsesGiven are the types of parts that are not the model's.
+// responsesGiven are the types of parts that the model does not write.
 var responsesGiven = []string{"input_text", "input_image", "input_file"}
 
 func (r *responsesReferee) call(i int, kind, id string, m map[string]any) {
@@ -204,7 +204,7 @@ func (r *responsesReferee) output(i int, kind, id string, output any) {
 	r.say(transcript.RoleUser, transcript.ToolResultBlock{CallID: id}.WithContent(content...))
 }
 
-// Form returns what all answers have in common.
+// Form returns the common form of all answers.
 func (OpenAIResponses) Form() Form {
 	const full = "Your input exceeds the context window of this model. Please adjust your input and try again."
 	return openAIForm(full, full, "input", "max_output_tokens")
@@ -299,8 +299,8 @@ func (OpenAIResponses) Events(a Message) (events []Event) {
 
 const inputDelta = "response.function_call_arguments.delta"
 
-// streamedItem takes an item apart: into one to start with, and the text that is
-// added to it by events of a kind.
+// streamedItem splits an item into its start and a text that events of a kind
+// add to it.
 func streamedItem(item map[string]any) (start map[string]any, kind, index, added string) {
 	start = maps.Clone(item)
 	first := func(name string) map[string]any {

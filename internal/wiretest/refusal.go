@@ -12,17 +12,17 @@ import (
 type Refusal struct {
 	Status   int
 	Kind     string // the error type
-	Param    string // OpenAI's further text: the member it is about
-	Code     string // and a code
+	Param    string // OpenAI's name of the wrong member
+	Code     string // OpenAI's code
 	Text     string
 	Overflow bool // for a prompt or a body that is too large
 	Usual    bool // the words differ by provider
-	// Violations are the rules that the request breaks; Text is the text of the
-	// first.
+	// Violations are the rules that the request breaks; Text is the first one's
+	// text.
 	Violations []Violation
 }
 
-// The error types of the Messages API, which represent those in all APIs.
+// The error types of the Messages API, which represent the types of all APIs.
 const (
 	KindInvalid  = "invalid_request_error"
 	KindTooLarge = "request_too_large"
@@ -46,19 +46,19 @@ func TooLarge() *Refusal {
 	return &Refusal{Status: http.StatusRequestEntityTooLarge, Kind: KindTooLarge, Text: "Request exceeds the maximum size", Usual: true, Overflow: true}
 }
 
-// Form is what all answers of an API have in common.
+// Form is the form that all answers of an API share.
 type Form struct {
-	MaxBody       int64  // bytes that the body of a request may have
-	Whole, Stream string // content types of an answer that is not streamed and of one that is
-	Signs         bool   // requests have the reasoning of answers, which is signed
-	Says          string // before refusals of the model itself
+	MaxBody       int64  // most bytes of the body of a request
+	Whole, Stream string // content types of whole and streamed answers
+	Signs         bool   // requests repeat signed reasoning
+	Says          string // prefix of refusals by the model
 	requestID     string // header that names a request
 	errorType     string // header that names the kind of an error
 	// The provider's own words for usual errors, by the kind of the Messages API.
 	usual map[string]Refusal
-	kinds map[int]string // of errors by their status, if no other kinds and statuses are known
-	// Of a request beyond the model's window, with numbers by their names in braces: the
-	// output limit is too large, the prompt is too long, or both are together.
+	kinds map[int]string // of errors by status, if only these exist
+	// Refusals of a request beyond the model's window, with the names of numbers in
+	// braces: the output limit is too large, the prompt is too long, or their sum is.
 	tooMuch, tooLong, noRoom Refusal
 }
 
@@ -99,15 +99,15 @@ func (f Form) Head(h http.Header, no *Refusal, requestID string) {
 	}
 }
 
-// instead holds the statuses that a provider has in the place of others.
+// instead holds the statuses that a provider uses in place of others.
 var instead = map[int]int{
 	http.StatusRequestEntityTooLarge: http.StatusBadRequest, http.StatusMethodNotAllowed: http.StatusBadRequest,
 	http.StatusPaymentRequired: http.StatusForbidden, http.StatusUnauthorized: http.StatusForbidden,
 	http.StatusGatewayTimeout: http.StatusRequestTimeout, StatusOverloaded: http.StatusServiceUnavailable,
 }
 
-// Word says an error as the provider does: with its status and its kind, and in its
-// words if it is a usual one. limit is the size that a body may have.
+// Word gives an error the provider's form: its status, its kind, and its words if
+// the error is a usual one. limit is the greatest size of a body.
 func (f Form) Word(no Refusal, limit int64) Refusal {
 	if said, ok := f.usual[no.Kind]; ok && no.Usual {
 		no.Status, no.Kind, no.Code, no.Text = cmp.Or(said.Status, no.Status), cmp.Or(said.Kind, no.Kind), said.Code, said.Text
