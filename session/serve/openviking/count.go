@@ -11,19 +11,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// counts remembers how many live messages the sessions have that were counted last,
-// because counting them reads the transcript.
+// counts remembers the number of live messages of the sessions counted last,
+// because counting reads the transcript.
 type counts struct {
 	mu   sync.Mutex
 	last map[session.Ref]counted
 }
 
 type counted struct {
-	entry string // the last one of the history when it was counted
+	entry string // the last one of the counted history
 	n     int
 }
 
-// maxCounts is how many sessions are remembered.
+// maxCounts is the most sessions to remember.
 const maxCounts = 4096
 
 func (c *counts) get(s *session.Session) counted {
@@ -41,7 +41,7 @@ func (c *counts) set(s *session.Session, known counted) {
 	c.last[s.Ref()] = known
 }
 
-// appendMessage appends a message and returns how many live ones there are then. A
+// appendMessage appends a message and returns the new number of live messages. A
 // condition excludes concurrent appends, which saves counting; a commit of another
 // process that leaves the history unchanged goes unnoticed until the next count.
 func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem string, m transcript.Message) (n int, err error) {
@@ -99,15 +99,15 @@ func (c *counted) add(e transcript.Entry) {
 	}
 }
 
-// isMessage reports whether a message begins with an entry: a text of the user, or an
+// isMessage reports whether an entry begins a message: a text of the user, or an
 // answer.
 func isMessage(e transcript.Entry) bool {
 	f, ok := e.Body.(transcript.MessageLine)
 	return ok && f.Kind != transcript.TypeToolResult && f.Of == ""
 }
 
-// liveMessages counts the messages that no rewind has taken back and that are in no
-// chapter.
+// liveMessages counts the messages that no rewind took back and no chapter
+// contains.
 func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
 	first, last := map[string]bool{}, map[string]bool{} // of chapters
 	chapters, err := memory.Chapters(ctx, s)

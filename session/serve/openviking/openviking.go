@@ -1,5 +1,5 @@
 // Package openviking serves the routes of OpenViking: sessions with messages, commits
-// and search, below /api/v1. [URI] and [ParseURI] convert its names of sessions.
+// and search, below /api/v1. [URI] and [ParseURI] convert names of sessions.
 //
 // Each route is one line of the table in New. Commits, archives, which are chapters, and
 // records of use go to package memory; searches go to package memory, or without it to
@@ -22,8 +22,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// New returns the surface, for one server, with the sessions of an agent. It searches
-// Options.Memory, or without memories the conversations.
+// New returns the surface, for one server, with the sessions of an agent. Searches
+// read Options.Memory, or without memories the conversations.
 func New(agent string) serve.Surface {
 	sf := &surface{agent: agent}
 	return serve.Surface{Fail: fail, Routes: []serve.Route{
@@ -44,7 +44,7 @@ type surface struct {
 	counts counts
 }
 
-// An answer takes the form of all answers of OpenViking.
+// An answer is the common form of OpenViking's answers.
 type answer[T any] struct {
 	Status string  `json:"status"`
 	Result T       `json:"result"`
@@ -130,7 +130,7 @@ type sessionInfo struct {
 	MessageCount *int   `json:"message_count,omitempty"`
 }
 
-// about answers a request about the session in its path.
+// about calls f with the session in the path of a request.
 func (sf *surface) about(f func(*serve.Request, *session.Session) error) func(*serve.Request) error {
 	return func(q *serve.Request) error {
 		s, err := q.Session(sf.agent, q.PathValue("id"))
@@ -327,7 +327,7 @@ func (sf *surface) search(q *serve.Request) error {
 	return reply(q, searchResult{memories, resources, skills, len(memories) + len(resources) + len(skills)})
 }
 
-// searchMemory searches memories, and a session if there is one.
+// searchMemory searches memories, and s if it is not nil.
 func searchMemory(q *serve.Request, found map[string][]result, text, agent string, s *session.Session, limit int) error {
 	opts := &memory.SearchOptions{Scope: memory.Scope{Agent: agent, Owner: q.Principal.Owner}, Limit: limit}
 	if s != nil {
@@ -338,7 +338,7 @@ func searchMemory(q *serve.Request, found map[string][]result, text, agent strin
 		opts.Scope.Owner, opts.Sessions = info.Owner, []*session.Session{s}
 	}
 	if opts.Scope.Owner == "" && s == nil {
-		return nil // no owner's memories
+		return nil // memories need an owner
 	}
 	hits, err := q.Memory.Search(q.Context(), text, opts)
 	for _, h := range hits {

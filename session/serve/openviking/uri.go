@@ -17,10 +17,10 @@ const (
 )
 
 // URI returns the URI of a session in OpenViking: viking://session/<id>/, and for an
-// agent other than main viking://session/<id>/?agent=<agent>. An agent alone gives
-// viking://session/?agent=<agent>, its sessions, and the zero Ref viking://session/, all
-// sessions. Bytes that have a meaning in URIs are written as %xx,
-// so no two sessions have the same one.
+// agent other than main viking://session/<id>/?agent=<agent>. A Ref with only an agent
+// gives viking://session/?agent=<agent>, all its sessions, and the zero Ref
+// viking://session/, all sessions. Bytes with a meaning in URIs become %xx, so no two
+// sessions share a URI.
 func URI(ref session.Ref) string {
 	path := uriSessions
 	if ref.ID != "" {
@@ -45,8 +45,8 @@ func archiveURI(h memory.Hit) string {
 }
 
 // ParseURI returns the Ref that a URI names, for [session.Store.Get] and
-// [session.Store.Delete]. If the URI names no session, the Ref has no ID, and its Agent is
-// for [session.ListOptions], where an empty one means all agents. ParseURI accepts results of
+// [session.Store.Delete]. If the URI names no session, the Ref has no ID; then pass its Agent
+// to [session.ListOptions], where an empty one means all agents. ParseURI accepts results of
 // [URI], and the URI of a session without its last slash. Any other text, such as the URI of
 // a memory or of a file inside a session, gives an error that matches [fs.ErrInvalid].
 func ParseURI(uri string) (session.Ref, error) {
