@@ -1,5 +1,5 @@
 // Package convlog logs the messages received and delivered on the channels of a
-// program: a log for each chat, written at the boundary, for administrators. It
+// program: a log for each chat, written at the boundary, for administrators. A log
 // stays when a session is compacted or deleted. Agents cannot reach it: a [Writer]
 // has no method that returns a byte of a log, and no package of this module
 // imports this one.
@@ -9,8 +9,8 @@
 //	err = w.Append(ctx, convlog.Channel{Agent: "main", Type: "telegram", Chat: "42"},
 //		convlog.Entry{Role: "user", Content: "hello", Sender: "anna", MessageID: update.ID})
 //
-// A webhook that is delivered twice is written once, by its MessageID. [Open] is
-// for administrators: it lists the chats and reads them, the newest entry first.
+// The MessageID lets a message that is delivered twice be written once. [Open] is for
+// administrators: it lists the chats and reads each, the newest entry first.
 //
 // The file of a chat is agents/<agent>/convlogs/<type>-<chat>.jsonl below the
 // folder of the store, in the layout of ZyHive, whose own logs are read too. Media
@@ -31,7 +31,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Channel is one chat. All fields are needed.
+// A Channel is one chat. All fields are required.
 type Channel struct {
 	Agent string `json:"agent"`
 	Type  string `json:"type"` // telegram, web, api and so on
@@ -50,8 +50,8 @@ type Entry struct {
 
 // Options of a [Writer] and of a [Log]. Nil and the zero value are the defaults.
 type Options struct {
-	// Sync decides when entries are put on stable storage. The zero value puts
-	// them there before Append returns.
+	// Sync decides when entries reach stable storage. With the zero value they
+	// do before Append returns.
 	Sync filelog.SyncPolicy
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -62,7 +62,7 @@ const folderName = "convlogs"
 func (c Channel) check() error {
 	switch "" {
 	case c.Agent, c.Type, c.Chat:
-		return fmt.Errorf("convlog: channel %+v: agent, type and chat are needed; nothing was written", c)
+		return fmt.Errorf("convlog: channel %+v: agent, type and chat are required; nothing was written", c)
 	}
 	if !utf8.ValidString(c.Agent + c.Type + c.Chat) {
 		return fmt.Errorf("convlog: channel %+q: not valid UTF-8; nothing was written", c)
@@ -72,13 +72,13 @@ func (c Channel) check() error {
 
 func folder(agent string) string { return path.Join("agents", filename.Encode(agent), folderName) }
 
-// file is the name of the log. A "-" inside the type is spelled out, so that no
-// two channels share a file.
+// file is the name of the log. A "-" inside the type is escaped, so that no two
+// channels share a file.
 func (c Channel) file() string {
 	return strings.ReplaceAll(filename.Encode(c.Type), "-", "%2d") + "-" + filename.Encode(c.Chat) + ".jsonl"
 }
 
-// zyhive is the name that ZyHive gives the log. Chats can share it.
+// zyhive is ZyHive's name for the log. Several chats can share it.
 func (c Channel) zyhive() string {
 	return strings.NewReplacer("/", "-", `\`, "-").Replace(c.id()) + ".jsonl"
 }
@@ -96,7 +96,7 @@ type line struct {
 	ID          string    `json:"id,omitempty"`
 }
 
-// lineMembers are the names of its members.
+// lineMembers are the names of a line's members.
 var lineMembers = []string{"ts", "role", "content", "channelId", "channelType", "sender", "id"}
 
 func (c Channel) encode(e Entry) ([]byte, error) {
@@ -128,11 +128,11 @@ func decode(data []byte, _ int64) (transcript.Entry, error) {
 	return transcript.Entry{Time: l.TS, Body: transcript.Custom{}}.WithLine(data), nil
 }
 
-// parse returns the entry and the channel of a line that decode has taken.
+// parse returns the entry and the channel of a line that decode accepted.
 func parse(data []byte) (Entry, line) {
 	var l line
 	var extra transcript.Extra
-	_ = json.Unmarshal(data, &l)     // decode has taken it
+	_ = json.Unmarshal(data, &l)     // decode accepted it
 	_ = json.Unmarshal(data, &extra) // an object
 	for _, name := range lineMembers {
 		delete(extra, name)

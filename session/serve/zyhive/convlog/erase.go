@@ -21,8 +21,8 @@ import (
 var _ transcript.Eraser = (*Log)(nil)
 
 // PlanErase implements [transcript.Eraser]. The owner of a subject is a sender. A
-// chat without another sender goes as a whole, replies included; from other chats
-// only the messages of that sender go. Match gets each message as an entry of the
+// chat without another sender is erased whole, replies included; from other chats
+// only the messages of that sender. Match gets each message as an entry of the
 // user or the assistant, with its sender as application data.
 func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) {
@@ -32,14 +32,14 @@ func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript
 }
 
 // Erase implements [transcript.Eraser]. If nothing is left of a chat, its file is
-// removed. In any other log the time, role, channel and ID of an erased message stay,
-// so that the message is not written again when it is delivered again. Erase needs
-// permission to write to the folder; writers may continue to write.
+// removed. Otherwise the time, role, channel and ID of an erased message stay, so
+// that a second delivery does not write it again. Erase needs permission to write to
+// the folder; writers may continue to write.
 func (l *Log) Erase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) { return f.erase(ctx, s) })
 }
 
-// eachFile calls do for every log, and returns the places in which it has found
+// eachFile calls do for every log, and returns the places in which do found
 // something.
 func (l *Log) eachFile(ctx context.Context, do func(logFile) (int, error)) (places []transcript.Place, err error) {
 	agents, err := l.names("agents")
@@ -72,13 +72,13 @@ func (l *Log) eachFile(ctx context.Context, do func(logFile) (int, error)) (plac
 	return places, nil
 }
 
-// A logFile is a log that something is erased from.
+// A logFile is a log to erase from.
 type logFile struct {
 	l    *Log
 	name string
 }
 
-// choose returns the offsets of the entries that go, and whether any others stay.
+// choose returns the offsets of the entries to erase, and whether others stay.
 func (f logFile) choose(ctx context.Context, s transcript.Subject) (gone map[int64]bool, others bool, err error) {
 	alone, theirs := true, false
 	for rec, err := range f.l.scan(f.name, transcript.Scan) {
@@ -116,7 +116,7 @@ func (f logFile) choose(ctx context.Context, s transcript.Subject) (gone map[int
 	return gone, others, nil
 }
 
-// spoken returns an entry that says the same.
+// spoken returns the message as a transcript entry.
 func (e Entry) spoken() transcript.Entry {
 	f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 	if e.Role == "assistant" {
@@ -134,7 +134,7 @@ func (f logFile) erase(ctx context.Context, s transcript.Subject) (n int, err er
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = log.Close() }() // it owes nothing
+	defer func() { _ = log.Close() }() // nothing is unsynced
 	empty := false
 	err = log.Replace(ctx, func(to io.Writer, _ int64) error {
 		gone, others, err := f.choose(ctx, s) // no writer can append now
@@ -178,13 +178,13 @@ func (f logFile) without(gone map[int64]bool, to io.Writer) error {
 	return nil
 }
 
-// remove removes an empty log, because its name reveals the chat.
+// remove removes an empty log, whose name would reveal the chat.
 func (f logFile) remove(ctx context.Context) error {
 	log, err := filelog.Open(f.l.root, f.name, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // it owes nothing
+	defer func() { _ = log.Close() }() // nothing is unsynced
 	release, err := log.Hold(ctx)
 	if err != nil {
 		return err

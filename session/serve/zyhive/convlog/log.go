@@ -19,8 +19,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Log reads channel logs. It is for administrators: give it to nothing that an
-// agent can reach. It is safe for several goroutines.
+// A Log reads channel logs. It is for administrators: keep it out of reach of
+// agents. It is safe for several goroutines.
 type Log struct{ root *os.Root }
 
 // Open returns a reader of the logs in the folder of a store.
@@ -32,7 +32,7 @@ func Open(dir string) (*Log, error) {
 	return &Log{root}, nil
 }
 
-// Close ends the use of the folder.
+// Close closes the folder.
 func (l *Log) Close() error { return l.root.Close() }
 
 // Info describes the log of a channel.
@@ -42,10 +42,10 @@ type Info struct {
 	Changed time.Time `json:"changed"`
 }
 
-// Channels returns the channels of an agent, of all agents if agent is empty, and
-// of one type unless that is empty: the one that was written last first. It reads
-// the first entry of each log. A file of ZyHive that several chats share is listed
-// under the first.
+// Channels returns the channels of an agent, or of all if agent is empty, and of
+// one type, or of all if that is empty, the last written first. It reads the first
+// entry of each log. A file of ZyHive that several chats share is listed under the
+// first.
 func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []Info, err error) {
 	agents := []string{filename.Encode(agent)}
 	if agent == "" {
@@ -56,7 +56,7 @@ func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []
 	for _, enc := range agents {
 		name, ok := filename.Decode(enc)
 		if !ok {
-			name = cmp.Or(agent, enc) // a hashed name of an agent: the folder's name is used
+			name = cmp.Or(agent, enc) // the agent's name was hashed: use the folder's
 		}
 		dir := path.Join("agents", enc, folderName)
 		files, err := l.names(dir)
@@ -105,7 +105,7 @@ func (l *Log) describe(dir, file, agent string) (info Info, ok bool) {
 	return Info{c, stat.Size(), stat.ModTime()}, ok
 }
 
-// firstOf reads the channel off the first entry of a file.
+// firstOf reads the channel from the first entry of a file.
 func (l *Log) firstOf(dir, file string) (c Channel, ok bool) {
 	for rec, err := range l.scan(path.Join(dir, file), transcript.Scan) {
 		if err != nil {
@@ -127,12 +127,12 @@ type Query struct {
 	Text   string    `json:"text,omitempty"` // in the content, compared as package search does
 	Since  time.Time `json:"since,omitzero"` // at or after
 	Until  time.Time `json:"until,omitzero"` // before
-	// Before is the [Found].Place to continue from; empty begins with the
-	// newest entry.
+	// Before is the [Found].Place to continue from; if empty, the newest entry
+	// is the first.
 	Before string `json:"before,omitempty"`
 }
 
-// Found is an entry and where it is.
+// Found is an entry and its place.
 type Found struct {
 	Entry
 	Place string `json:"place"` // for [Query].Before: opaque
@@ -154,7 +154,7 @@ func (l *Log) entries(ctx context.Context, c Channel, q Query, yield func(Found,
 	}
 	own, theirs := c.file(), c.zyhive()
 	files := []string{own}
-	const longest = 255 // bytes that a file name can have
+	const longest = 255 // bytes of a file name
 	if theirs != own && fs.ValidPath(theirs) && len(theirs) <= longest {
 		files = append(files, theirs)
 	}
@@ -196,7 +196,7 @@ func (l *Log) entries(ctx context.Context, c Channel, q Query, yield func(Found,
 	return nil
 }
 
-// scan yields the records of a file as it is now; none if there is no such file.
+// scan yields the present records of a file; none if the file does not exist.
 func (l *Log) scan(name string, scan scanner) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		f, err := l.root.Open(name)

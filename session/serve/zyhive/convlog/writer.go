@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Writer appends to channel logs, and does nothing else: it is what the part of
-// a program gets that talks to a channel. It is safe for several goroutines, and
+// A Writer appends to channel logs, and does nothing else: give it to the part of
+// a program that talks to a channel. It is safe for several goroutines, and
 // several processes may write the same logs.
 type Writer struct {
 	root *os.Root
@@ -25,7 +25,7 @@ type Writer struct {
 	chats  map[Channel]*chat
 	closed bool
 
-	appends sync.WaitGroup // none is added when closed is set
+	appends sync.WaitGroup // none is added once closed is set
 }
 
 // A chat is the log of one channel while it is in use.
@@ -56,14 +56,14 @@ func OpenWriter(dir string, opts *Options) (*Writer, error) {
 	return w, nil
 }
 
-var errRepeated = errors.New("some of it was appended before")
+var errRepeated = errors.New("some entries were appended before")
 
-// Append adds entries to the log of a channel, which is made if it is not there. An
-// entry whose MessageID is among the last 4,096 entries, or in the last 4 MiB of a
-// newly opened log, is not written again. A nil error means that the others are
-// stored by the policy of [Options].Sync. After an error none is stored, except
-// after a [*driver.NotDurableError]: then they may be there, and the next append to
-// the channel copies the log to new blocks first. A crash can leave the first ones.
+// Append adds entries to the log of a channel, and creates the log if it is missing. An entry whose
+// MessageID is among the last 4,096 entries, or in the last 4 MiB of a newly opened log, is not
+// written again. A nil error means that all others are stored by the policy of [Options].Sync.
+// After an error none is stored, except after a [*driver.NotDurableError]: then they may be, and
+// the next append to the channel first copies the log to new blocks. A crash can leave the first of
+// the entries.
 func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error {
 	if err := c.check(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error 
 		if !errors.Is(err, filelog.ErrReplaced) && !errors.Is(err, filelog.ErrClosed) {
 			return err
 		}
-		t.forget(log) // something was erased from it, and nothing was written
+		t.forget(log) // an erasure replaced it; nothing was written
 	}
 }
 
@@ -106,7 +106,7 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 		var lines []byte
 		fresh := map[string]bool{}
 		for _, e := range entries {
-			e.MessageID = strings.ToValidUTF8(e.MessageID, "\uFFFD") // as it is on the line
+			e.MessageID = strings.ToValidUTF8(e.MessageID, "\uFFFD") // as on the line
 			if e.MessageID != "" && (known[e.MessageID] || fresh[e.MessageID]) {
 				continue
 			}
@@ -143,7 +143,7 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 	}
 }
 
-// Close closes all logs. Appends that are under way end first.
+// Close closes all logs. It waits for running appends.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if w.closed {
@@ -188,7 +188,7 @@ func (w *Writer) release(c Channel, t *chat) {
 	if len(w.chats) > maxChats {
 		delete(w.chats, c)
 		if t.log != nil {
-			_ = t.log.Close() // everything in it was reported
+			_ = t.log.Close() // appends reported all errors
 		}
 	}
 }
@@ -238,9 +238,9 @@ const (
 	recentBytes = 4 << 20
 )
 
-// catchUp takes in what anyone has appended up to end.
+// catchUp reads the IDs that any writer appended up to end.
 func (r *recent) catchUp(log *filelog.Log, end int64) error {
-	from := max(r.upTo, end-recentBytes) // in the middle of a line, which is then no entry
+	from := max(r.upTo, end-recentBytes) // may begin inside a line, which is then skipped
 	for rec, err := range transcript.Scan(log, end, &transcript.ScanOptions{From: from, Final: true, Decode: decode}) {
 		if err != nil {
 			return err
