@@ -1,6 +1,6 @@
 // Package zyhive serves the routes of ZyHive: chat as server-sent events, and sessions
-// by agent. The sessions below /api/sessions have the paths of its program, the
-// sessions below an agent the paths of its documents.
+// by agent. Sessions below /api/sessions follow the paths of its program, sessions
+// below an agent the paths of its documents.
 package zyhive
 
 import (
@@ -55,14 +55,14 @@ type (
 	}
 	listQuery struct {
 		Limit   int    `json:"limit"`
-		AgentID string `json:"agentId"` // if the path names none
+		AgentID string `json:"agentId"` // if not in the path
 	}
 	sessionList struct {
 		Sessions []sessionInfo `json:"sessions"`
 		Total    int           `json:"total"`
 	}
 	readQuery struct {
-		Raw string `json:"raw"` // if it is set: the lines of the transcript
+		Raw string `json:"raw"` // if set, the transcript's lines
 	}
 	conversation struct {
 		Session  sessionInfo       `json:"session"`
@@ -138,7 +138,7 @@ func chat(q *serve.Request) error {
 	return show(q, s, t)
 }
 
-// about answers a request about the session in its path or its query.
+// about calls f with the session in the path or the query of a request.
 func about(f func(*serve.Request, *session.Session) error) func(*serve.Request) error {
 	return func(q *serve.Request) error {
 		s, err := q.Session(q.PathValue("agent"), cmp.Or(q.PathValue("id"), q.URL.Query().Get("sessionId")))
@@ -215,7 +215,7 @@ func show(q *serve.Request, s *session.Session, t *serve.Turn) error {
 	return nil
 }
 
-// eventOf returns the event for a frame, or one without a type.
+// eventOf returns a frame's event; its type is empty if there is none.
 func eventOf(ctx context.Context, s *session.Session, f serve.Frame) (e event) {
 	switch f.Kind {
 	case "text":
@@ -283,7 +283,7 @@ func list(q *serve.Request) error {
 	return nil
 }
 
-// message is a message as people read it.
+// message is a message for readers.
 type message struct {
 	Role      string `json:"role"`
 	Text      string `json:"text"`
@@ -373,7 +373,7 @@ func remove(q *serve.Request, s *session.Session) error {
 	return nil
 }
 
-// rawLines answers with the lines of a transcript as they are.
+// rawLines answers with the unchanged lines of a transcript.
 func rawLines(q *serve.Request, s *session.Session) error {
 	q.Writer.Header().Set("Content-Type", "application/jsonl")
 	for e, err := range s.Entries(q.Context(), "") {
