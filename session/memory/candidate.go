@@ -17,7 +17,7 @@ import (
 const (
 	maxCandidates = 200
 	maxText       = 32 << 10 // bytes of a memory
-	maxMemory     = 1 << 20  // bytes of a file that a person may make of it
+	maxMemory     = 1 << 20  // bytes of its file after a person's edits
 	maxAbstract   = 400      // bytes
 	maxTopic      = 200      // bytes
 	maxName       = 90       // bytes of the encoded topic in the name of a file
@@ -26,15 +26,15 @@ const (
 // unknown replaces all invalid categories.
 const unknown Category = "unknown"
 
-// An offer is a candidate as it may be stored, or why it may not be.
+// An offer is a candidate to store, or the reason to refuse it.
 type offer struct {
 	Candidate
 	code, reason string
 	count        int // merged candidates, if more than one
 }
 
-// accept returns the candidates as offers. Those beyond the bound are one offer for
-// each category.
+// accept returns the candidates as offers. Candidates beyond the bound become one
+// offer for each category.
 func accept(found []Candidate) (offers []offer) {
 	for _, c := range found[:min(len(found), maxCandidates)] {
 		offers = append(offers, acceptOne(c))
@@ -96,9 +96,8 @@ func clip(s string, most int) string {
 	return s[:end] + more
 }
 
-// instruction finds texts that tell an assistant what to do, in the words that such
-// texts have in common. It marks texts for people to review, and protects from
-// nothing.
+// instruction finds texts that command an assistant, by words that such texts
+// share. It marks texts for people to review; it is no protection.
 var instruction = lazy.New(`(?i)` +
 	`\b(ignore|disregard|forget|override|ignoriere|vergiss|ignora|olvida|oublie[rz]?)\b.{0,40}\b(instructions?|prompts?|rules?|guidelines|anweisungen|regeln|instrucciones|reglas|consignes)\b` +
 	`|\b(you must|you are now|you will now|from now on,? (you|always|never|act|respond|reply|answer)|system prompt|developer message|act as|pretend to be|do not tell the user|always (respond|reply|answer|run|execute|call|send|obey)|never (refuse|mention|tell|reveal))\b` +
@@ -111,8 +110,8 @@ func instructs(t Text) bool {
 	return instruction.Get().MatchString(strings.Join(strings.Fields(t.Abstract+" "+t.Overview+" "+t.Content), " "))
 }
 
-// fileName returns the name of a file for a new memory. It is made of the letters
-// and digits of the topic, so a candidate cannot choose a path.
+// fileName returns the name of a file for a new memory. It consists of the
+// topic's letters and digits, so a candidate cannot choose a path.
 func (v *view) fileName(folder string, c Candidate, commit string, n int) string {
 	if c.Category == profile {
 		return path.Join(folder, profileName+extension)
@@ -133,7 +132,7 @@ func (v *view) fileName(folder string, c Candidate, commit string, n int) string
 	}
 }
 
-// slug returns the letters and digits of a topic, with one sign between words.
+// slug returns the letters and digits of a topic, with a sign between words.
 func slug(topic string) string {
 	words := strings.FieldsFunc(strings.ToLower(topic), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)

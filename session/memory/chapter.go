@@ -13,18 +13,18 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Chapter is the part of a session that one [Commit] has closed.
+// A Chapter is the part of a session that one [Commit] closed.
 type Chapter struct {
 	Name      string           `json:"name"`  // such as "chapter_001"
 	Entry     string           `json:"entry"` // of the commit
 	At        time.Time        `json:"at"`    // the time of the commit
 	First     string           `json:"first,omitempty"`
 	Last      string           `json:"last,omitempty"`
-	Runs      []transcript.Run `json:"runs,omitempty"`     // the ranges of lines that it has
+	Runs      []transcript.Run `json:"runs,omitempty"`     // its ranges of lines
 	Messages  int              `json:"messages,omitempty"` // texts of the user and answers
 	Abstract  string           `json:"abstract,omitempty"`
 	Overview  string           `json:"overview,omitempty"`
-	Extracted bool             `json:"extracted,omitempty"` // an [transcript.Extracted] without an error names it
+	Extracted bool             `json:"extracted,omitempty"` // a [transcript.Extracted] names it without an error
 }
 
 func chapterName(n int) string { return fmt.Sprintf("chapter_%03d", n) }
@@ -41,7 +41,7 @@ var chaptered = words.NewLiterals(`"commit"`, `"extracted"`)
 
 // chapters returns the chapters and the places of their commits.
 func chapters(ctx context.Context, s *session.Session) (all []Chapter, places []int64, err error) {
-	extracted := map[string]bool{} // by commit: what the last extraction says
+	extracted := map[string]bool{} // by commit: the last extraction succeeded
 	for r, err := range accounted(ctx, s, session.ScanOptions{}, chaptered) {
 		if err != nil {
 			return nil, nil, err
@@ -65,9 +65,9 @@ func chapters(ctx context.Context, s *session.Session) (all []Chapter, places []
 }
 
 // ReadChapter returns the messages of a chapter, as if nothing had been compacted or
-// clipped since. Calls are there with their results. The rest of the transcript is
-// passed over without being decoded. If there is no chapter with that name the
-// error matches fs.ErrNotExist.
+// clipped since. Calls come with their results. The rest of the transcript is
+// skipped, not decoded. If no chapter has that name, the error matches
+// fs.ErrNotExist.
 func ReadChapter(ctx context.Context, s *session.Session, name string) (h rebuild.History, err error) {
 	all, places, err := chapters(ctx, s)
 	if err != nil {
@@ -75,13 +75,13 @@ func ReadChapter(ctx context.Context, s *session.Session, name string) (h rebuil
 	}
 	i := slices.IndexFunc(all, func(c Chapter) bool { return c.Name == name })
 	if i < 0 {
-		return h, fmt.Errorf("memory: session %s/%s has no chapter %q: use a name that Chapters gives: %w", s.Ref().Agent, s.Ref().ID, name, fs.ErrNotExist)
+		return h, fmt.Errorf("memory: session %s/%s has no chapter %q: use a name from Chapters: %w", s.Ref().Agent, s.Ref().ID, name, fs.ErrNotExist)
 	}
 	runs := all[i].Runs
 	if len(runs) == 0 {
 		runs = []transcript.Run{{First: all[i].First, Last: all[i].Last}}
 	}
-	if runs[0].First == "" { // an archive of another program without messages, or they were lost before the import
+	if runs[0].First == "" { // another program's archive, without messages or with lost ones
 		return h, nil
 	}
 	first, err := find(ctx, s, runs[0].First)
@@ -91,7 +91,7 @@ func ReadChapter(ctx context.Context, s *session.Session, name string) (h rebuil
 	case first.End == 0:
 		return h, fmt.Errorf("memory: chapter %s of session %s/%s: entry %q: %w", name, s.Ref().Agent, s.Ref().ID, runs[0].First, session.ErrNoEntry)
 	case first.Entry.Part > 1:
-		first.Offset = 0 // somewhere before is the first line of its batch
+		first.Offset = 0 // its batch begins somewhere before
 	}
 	h, err = historyOf(ctx, s, upTo(ctx, s, places[i]), first.Offset, runs, func(key string) (bool, error) {
 		for rec, err := range s.Scan(ctx, session.ScanOptions{From: places[i]}) {
@@ -107,8 +107,8 @@ func ReadChapter(ctx context.Context, s *session.Session, name string) (h rebuil
 	return h, s.FilterModel(ctx, &h)
 }
 
-// find returns the record of an entry, of several with the ID the last one; the zero value
-// without one.
+// find returns the record of an entry, the last one with the ID; for an empty ID the zero
+// value.
 func find(ctx context.Context, s *session.Session, id string) (transcript.Record, error) {
 	if id != "" {
 		for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true, ID: id}) {
@@ -119,7 +119,7 @@ func find(ctx context.Context, s *session.Session, id string) (transcript.Record
 }
 
 // Uncommitted returns the messages outside of chapters, including a running turn,
-// without compactions and clips. Right after a commit only such a turn is there.
+// without compactions and clips. Right after a commit that turn is all.
 func Uncommitted(ctx context.Context, s *session.Session) (h rebuild.History, err error) {
 	var end int64
 	err = s.View(ctx, func(v *session.View) error {

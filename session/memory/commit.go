@@ -19,11 +19,11 @@ import (
 // CommitOptions are the options of [Commit].
 type CommitOptions struct {
 	// Keep is the part of the chapter that the history still shows verbatim. The zero
-	// value shows none of it: the overview takes its place.
+	// value keeps no part: the overview replaces the chapter.
 	Keep compact.Keep
-	// KeepHistory leaves the history as it is: nothing is compacted.
+	// KeepHistory leaves the history unchanged: it is not compacted.
 	KeepHistory bool
-	// Summarizer writes the overview; nil means the one of Compact in the
+	// Summarizer writes the overview; nil means the one in Compact of the
 	// [session.Options].
 	Summarizer compact.Summarizer
 	// Timeout is how long the summarizer may take; 0 means the timeout of
@@ -35,8 +35,8 @@ type CommitOptions struct {
 
 // Committed is the result of [Commit].
 type Committed struct {
-	// Reason is the reason why no chapter was closed: "no_messages" if every
-	// message is in a chapter, "turn_open" if only the running turn is new.
+	// Reason explains why no chapter was closed: "no_messages" if every message
+	// is in a chapter, "turn_open" if only the running turn is new.
 	Reason string `json:"reason,omitempty"`
 
 	Chapter  string `json:"chapter,omitempty"`  // its name, such as "chapter_001"; empty if none was closed
@@ -54,31 +54,30 @@ const (
 	turnOpen   = "turn_open"
 )
 
-// Commit closes a chapter of the entries of the history outside of chapters, up to
-// the last complete turn. A turn that waits for an answer, a result or a person
-// stays for the next commit, and so do concurrent appends. A chapter is a range of
-// the transcript; nothing is copied, moved or removed.
+// Commit closes a chapter with the entries of the history that are in no chapter,
+// up to the last complete turn. A turn that waits for an answer, a result or a
+// person stays for the next commit, and so do concurrent appends. A chapter is a
+// range of the transcript; nothing is copied, moved or removed.
 //
 // When the error is nil, either one commit entry describes the chapter, as durable
 // as any append, or Committed.Reason explains why there was nothing to close. So
-// calling Commit again is always right: after a kill it finds either the whole
-// commit or none. Entries that were copied by a fork are in no chapter, nor are
-// rewound ones; if the rewind is undone, the next chapter has them.
+// calling Commit again is always right: after a kill it finds the whole commit or
+// no trace of it. Entries that a fork copied are in no chapter, nor are rewound
+// ones; if the rewind is undone, the next chapter contains them.
 //
-// The overview is written by one call of the summarizer. In the same append it
-// replaces the chapter in the history, as the summary of a compaction, unless
-// KeepHistory is set; it then covers the content of the earlier summary as well.
-// The abstract is the text of the first line of the overview of the form
-// "**Label**: text", or else of its first line other than a heading. If the
-// summarizer fails or takes too long, compact.Extractive replaces it, without an
-// error.
+// One call of the summarizer writes the overview. Unless KeepHistory is set, the
+// overview replaces the chapter in the history, in the same append, as the
+// summary of a compaction; then it also covers the earlier summary. The abstract
+// is the text of the overview's first line of the form "**Label**: text", or
+// else of its first line other than a heading. If the summarizer fails or takes
+// too long, compact.Extractive replaces it, without an error.
 //
-// The overview is made while nothing is locked. If another commit, a compaction or
-// a rewind intervenes, Commit begins again, and calls the summarizer again if
+// No lock is held while the overview is written. If another commit, a compaction
+// or a rewind intervenes, Commit begins again, and calls the summarizer again if
 // there are still messages to commit; after five tries the error matches
 // [session.ErrConflict]. After an erase it matches [session.ErrReplaced]. After an
-// error no chapter was closed, except that a [*session.NotDurableError] leaves it
-// open.
+// error no chapter was closed; only a [*session.NotDurableError] leaves that
+// uncertain.
 func Commit(ctx context.Context, s *session.Session, opts *CommitOptions) (done Committed, err error) {
 	const tries = 5
 	for range tries {
@@ -98,20 +97,20 @@ type closing struct {
 	opts    CommitOptions
 	options compact.Options
 	rev     int
-	end     int64           // up to where the history was read
-	history rebuild.History // that the chapter is taken from
-	to      int             // its first message that stays out of the chapter
+	end     int64           // the history was read up to here
+	history rebuild.History // with the chapter's messages
+	to      int             // its first message outside of the chapter
 	last    ledger
 	new     unfiled
 	cut     compact.Cut // the replaced part; At is 0 without a compaction
 	commit  transcript.Commit
-	// failures is how many summaries had failed in a row; once the overview is made by
-	// the summarizer it is 0.
+	// failures is how many summaries failed in a row; 0 once the summarizer wrote the
+	// overview.
 	failures int
 }
 
-// commit closes a chapter of the present entries. The error matches ErrConflict if these
-// change before the append.
+// commit closes a chapter with the present entries. The error matches ErrConflict if
+// they change before the append.
 func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Committed, error) {
 	a := closing{s: s, opts: opts}
 	if err := a.survey(ctx); err != nil {
@@ -151,7 +150,7 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 }
 
 // survey finds the entries of the chapter, and the messages for the overview. It fails if
-// nothing can be appended.
+// no append is possible.
 func (a *closing) survey(ctx context.Context) error {
 	open := ""
 	_, err := a.s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
@@ -177,10 +176,9 @@ func (a *closing) survey(ctx context.Context) error {
 	return err
 }
 
-// plan returns the cut at which the history is compacted; its At is 0 if it is
-// not to be.
+// plan returns the cut for the compaction; its At is 0 if there is to be none.
 func (a *closing) plan() (cut compact.Cut) {
-	isFresh := func(m transcript.Message) bool { // and no summary
+	isFresh := func(m transcript.Message) bool { // not a summary
 		return slices.ContainsFunc(m.Origins, func(o transcript.Origin) bool { return o.Batch > 0 })
 	}
 	if !slices.ContainsFunc(a.history.Messages[:a.to], isFresh) {
@@ -201,14 +199,13 @@ func (a *closing) plan() (cut compact.Cut) {
 	return cut
 }
 
-// overview has the overview written. It returns the compaction that it is the
-// summary of, of which only the summary counts if the cut is nowhere, and whether it is an
-// extract that no model has written.
+// overview has the overview written. It returns a compaction with it as the summary, and
+// whether that is an extract, which no model wrote. Without a cut only the summary counts.
 func (a *closing) overview(ctx context.Context) (c transcript.Compaction, extract bool, err error) {
 	h, to := a.history, a.to
 	if a.cut.At == 0 {
 		h, err = historyOf(ctx, a.s, upTo(ctx, a.s, a.end), a.new.from, a.new.runs, nil)
-		if to = len(h.Messages); err != nil || to == 0 { // nothing that can be shown
+		if to = len(h.Messages); err != nil || to == 0 { // no messages to show
 			return c, false, err
 		}
 	}
@@ -218,8 +215,8 @@ func (a *closing) overview(ctx context.Context) (c transcript.Compaction, extrac
 		}
 		return err
 	}
-	// Without a compaction the recovery of the summarizer must be recorded
-	// here.
+	// Without a compaction only a call here can record that the summarizer
+	// recovered.
 	if a.cut.At == 0 || !broken(a.failures) {
 		first, cancel := firstPart(ctx)
 		err = try(first)
@@ -248,7 +245,7 @@ func firstPart(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() {}
 }
 
-// failures returns how many summaries have failed in a row.
+// failures returns how many summaries failed in a row.
 func failures(v *session.View) (n int) {
 	for _, c := range v.Fold().Standing().Calibrations {
 		n = max(n, c.Failures)
@@ -256,8 +253,8 @@ func failures(v *session.View) (n int) {
 	return n
 }
 
-// broken reports whether the summarizer is not asked, as [session.Session.CompactFor]
-// does not ask it.
+// broken reports whether to skip the summarizer, by the rule of
+// [session.Session.CompactFor].
 func broken(failures int) bool { return failures >= 3 && failures%8 != 0 }
 
 // noteFailure records a failed summary. If recording fails it is only logged.
@@ -271,7 +268,7 @@ func (a *closing) noteFailure(ctx context.Context) {
 // describe makes the commit, except for members known only at the append. extract is set
 // if code wrote the overview, so none of its lines can be the abstract.
 func (a *closing) describe(ctx context.Context, overview string, extract bool) error {
-	// The last line of a summary, about the reading tools, is for the model alone.
+	// The last line of a summary, about the reading tools, is only for the model.
 	overview, _ = recalltool.Cut(overview)
 	runs, line := a.new.runs, ""
 	if !extract {
@@ -290,7 +287,7 @@ func (a *closing) describe(ctx context.Context, overview string, extract bool) e
 	return err
 }
 
-// filtered returns a body as it is stored, to hand it out.
+// filtered returns a body as it is stored, for the caller.
 func filtered[T transcript.Body](ctx context.Context, s *session.Session, body T) (T, error) {
 	got, err := s.FilterWrite(ctx, []transcript.Entry{{Body: body}})
 	if err != nil {
@@ -302,8 +299,8 @@ func filtered[T transcript.Body](ctx context.Context, s *session.Session, body T
 	return body, nil
 }
 
-// line returns the commit for an append now. It fails if the session has changed
-// in a way that affects the commit.
+// line returns the commit for an append now. It fails if the session changed in
+// a way that affects the commit.
 func (a *closing) line(ctx context.Context, v *session.View) (transcript.Commit, error) {
 	info, err := v.Info()
 	if err != nil {

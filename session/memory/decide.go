@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// A planner makes steps of candidates.
+// A planner turns candidates into steps.
 type planner struct {
 	*Store
 	scope  Scope
 	source Source
-	asked  map[int]answer // by number of the step
-	ids    map[int]string // of what the steps create
+	asked  map[int]answer // by the number of a step
+	ids    map[int]string // of created memories, by step
 }
 
 // An answer is a decision with its candidate and memories.
@@ -25,8 +25,8 @@ type answer struct {
 	err      error
 }
 
-// plan makes the steps of offers, given a view that it changes. Decisions about the
-// same memories as in an earlier plan are not made again.
+// plan turns offers into steps, and changes the view. It does not repeat decisions
+// of an earlier plan about the same memories.
 func (p *planner) plan(ctx context.Context, v *view, offers []offer) (steps []step) {
 	for i, o := range offers {
 		steps = append(steps, p.step(ctx, v, o, i+1))
@@ -34,7 +34,7 @@ func (p *planner) plan(ctx context.Context, v *view, offers []offer) (steps []st
 	return steps
 }
 
-// step decides about one offer, and changes the view.
+// step decides on one offer, and changes the view.
 func (p *planner) step(ctx context.Context, v *view, o offer, n int) step {
 	c := o.Candidate
 	if o.code != "" {
@@ -50,7 +50,7 @@ func (p *planner) step(ctx context.Context, v *view, o offer, n int) step {
 	}
 }
 
-// choices returns the memories that a candidate may be merged with or be known by.
+// choices returns the memories that may absorb a candidate or contain it already.
 func (p *planner) choices(v *view, c Candidate) []Memory {
 	if c.Category == profile {
 		return v.of(profile)
@@ -59,15 +59,15 @@ func (p *planner) choices(v *view, c Candidate) []Memory {
 	if c.Category.merges() {
 		return similar
 	}
-	// An event that happens twice is two events, but a commit that is learned again has
-	// the same ones.
+	// An event that happens twice is two events, but a commit that is learned again
+	// repeats its own.
 	return slices.DeleteFunc(similar, func(m Memory) bool {
 		return !slices.ContainsFunc(m.Sources, func(s Source) bool { return s.Commit == p.source.Commit })
 	})
 }
 
-// decide returns a decision that is possible. The Decider runs only where there is
-// a choice, and while there is time.
+// decide returns a possible decision. The Decider runs only if there is a choice,
+// and while time remains.
 func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memory) Decision {
 	if len(similar) == 0 {
 		return Decision{Action: Create}
@@ -99,13 +99,13 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 		d = byWords
 		d.Reason = "decided by words: " + clip(oneLine(err.Error()), maxAbstract)
 	}
-	if c.Category == profile && d.Action != Merge { // there is one profile, and it takes in all that is new
+	if c.Category == profile && d.Action != Merge { // the one profile absorbs all that is new
 		d = byWords
 	}
 	return d
 }
 
-// possible completes a decision, or returns an error if it was not among the
+// possible completes a decision, or returns an error if that was not among the
 // choices.
 func possible(d Decision, c Candidate, similar []Memory) (Decision, error) {
 	d.Reason = clip(oneLine(d.Reason), maxAbstract)
@@ -126,7 +126,7 @@ func possible(d Decision, c Candidate, similar []Memory) (Decision, error) {
 		d.Text = mergeLines(similar[at], c)
 	}
 	if d.Action == Merge && (d.Text.Abstract == "" || d.Text.size() > maxText) {
-		return d, fmt.Errorf("a merged memory has a first line and %d bytes at most", maxText)
+		return d, fmt.Errorf("a merged memory needs a first line and at most %d bytes", maxText)
 	}
 	return d, nil
 }
@@ -169,7 +169,7 @@ func (p *planner) merge(v *view, c Candidate, n int, d Decision) step {
 	return p.write(v, m, s)
 }
 
-// write completes the step that writes a memory.
+// write completes a step that writes a memory.
 func (p *planner) write(v *view, m Memory, s step) step {
 	data := m.format()
 	s.ID, s.File, s.After = m.ID, m.file, string(data)

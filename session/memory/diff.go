@@ -16,14 +16,13 @@ import (
 )
 
 // A diff is the effect of one commit on the memories: written before it is
-// applied, and kept as its record. Members that OpenViking shares have its
-// names.
+// applied, and kept as a record. Members that OpenViking shares use its names.
 type diff struct {
 	ExtractedAt time.Time `json:"extracted_at"`
 	Operations  struct {
 		Adds    []step `json:"adds"`
 		Updates []step `json:"updates"`
-		Deletes []step `json:"deletes"` // always empty: nothing that is learned deletes
+		Deletes []step `json:"deletes"` // always empty: learning deletes nothing
 	} `json:"operations"`
 	Skipped []step `json:"skipped_operations"`
 	Summary struct {
@@ -37,10 +36,10 @@ type diff struct {
 	Done   bool   `json:"done"`
 }
 
-// A step is what becomes of one candidate, or of several that are refused for the
+// A step is the fate of one candidate, or of several candidates refused for the
 // same reason.
 type step struct {
-	N         int        `json:"op"` // from 1 on, in the order in which they are done
+	N         int        `json:"op"` // from 1, in the order of execution
 	URI       string     `json:"uri,omitempty"`
 	Category  Category   `json:"memory_type"`
 	ID        string     `json:"id,omitempty"`
@@ -50,8 +49,8 @@ type step struct {
 	After     string     `json:"after,omitempty"`
 	Code      string     `json:"reason_code,omitempty"`
 	Reason    string     `json:"reason,omitempty"`
-	Count     int        `json:"count,omitempty"`     // candidates, if more than one
-	Candidate *Candidate `json:"candidate,omitempty"` // of an add or update, to decide anew
+	Count     int        `json:"count,omitempty"`     // of candidates, if several
+	Candidate *Candidate `json:"candidate,omitempty"` // of an add or update, for a new decision
 	Failed    bool       `json:"failed,omitempty"`    // refused, not known already
 }
 
@@ -83,8 +82,8 @@ func (d *diff) steps() []step {
 // A progress records the completed steps of a diff.
 type progress struct {
 	Of   time.Time `json:"of"`   // ExtractedAt of the diff
-	Done int       `json:"done"` // how many steps, from the first on
-	// Instead are steps that were decided again because a memory had changed.
+	Done int       `json:"done"` // number of steps, from the first
+	// Instead holds steps that were decided again because a memory changed.
 	Instead []step `json:"instead,omitempty"`
 }
 
@@ -99,7 +98,7 @@ func diffName(owner, commit string) string {
 	return path.Join(ownerFolder(owner), diffsFolder, filename.Encode(commit))
 }
 
-// readJSON reads a file, and reports whether it is there.
+// readJSON reads a file, and reports whether it exists.
 func (m *Store) readJSON(ctx context.Context, name string, v any) (bool, error) {
 	data, err := m.files.Read(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,23 +16,23 @@ import (
 
 var _ transcript.Eraser = (*Store)(nil)
 
-// PlanErase implements [transcript.Eraser]. A subject with an owner and no Match is
-// everything of the owner; with a Match it is what matches, of the owner or, without
-// one, of every owner. Match gets each memory as an entry of the user: its ID, its text,
-// the time of its last change, and all of it, with its sources, as application data
-// {"memory":{...}}. So a memory can be chosen by its text and by its sources.
+// PlanErase implements [transcript.Eraser]. A subject with an owner and no Match covers
+// everything of the owner; with a Match it covers the matching memories of the owner or,
+// without one, of every owner. Match gets each memory as an entry of the user: its ID,
+// its text, the time of its last change, and all of it, with its sources, as application
+// data {"memory":{...}}. So it can choose by text and by sources.
 //
-// The diffs that mention a memory go with it, and [Options].Index receives the rest
-// of each searched folder again. Their commits are [Store.Pending] again, so that
-// the other memories of those commits come back from the rest of the chapters.
-// Shared memories with the owner among their sources go as well.
+// The diffs that mention an erased memory are erased too; [Options].Index receives
+// the rest of each searched folder again. The diffs' commits are [Store.Pending]
+// again, so that their other memories come back from the rest of the chapters.
+// Shared memories with the owner among their sources are erased as well.
 func (m *Store) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return m.erase(ctx, s, false)
 }
 
-// Erase implements [transcript.Eraser]. After an error or a kill it may be called
-// again. A [Store.Extract] that is waiting for a model may bring back what the model has
-// read: erase while none is running, or erase again afterwards.
+// Erase implements [transcript.Eraser]. After an error or a kill it may be called again.
+// A [Store.Extract] that waits for a model may bring back texts that the model read:
+// erase while no Extract is running, or again afterwards.
 func (m *Store) Erase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return m.erase(ctx, s, true)
 }
@@ -105,8 +105,8 @@ func (m *Store) folders(ctx context.Context, below string) ([]string, error) {
 	return slices.Compact(list), err
 }
 
-// shared erases what the owners of an agent share. The lock of the agent keeps their
-// extractions from writing it, and the diffs that mention it.
+// shared erases memories that the owners of an agent share. The agent's lock stops
+// extractions that would write them, or diffs that mention them.
 func (e *eraser) shared(ctx context.Context, folder string) error {
 	mine := func(s Source) bool { return e.Owner == "" || s.Owner == e.Owner }
 	gone, err := e.matching(ctx, folder, func(m Memory) bool {
@@ -129,7 +129,7 @@ func (e *eraser) owned(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	// Diffs go first: after a kill they are found by the memories that still stand.
+	// Diffs are erased first: after a kill the remaining memories lead to them.
 	if err := e.diffs(ctx, folder, gone, true); err != nil {
 		return err
 	}
@@ -139,11 +139,11 @@ func (e *eraser) owned(ctx context.Context, folder string) error {
 	if e.Match != nil {
 		return e.reindex(ctx, folder)
 	}
-	return e.files.Remove(ctx, folder) // and whatever else is there
+	return e.files.Remove(ctx, folder) // with all other files
 }
 
-// reindex gives the Index the rest of a folder, and nothing else: it may have
-// more under names that people have changed or removed.
+// reindex makes the Index hold only the rest of a folder: it may hold more
+// under names that people changed or removed.
 func (e *eraser) reindex(ctx context.Context, folder string) error {
 	index := e.opts.Index
 	if index == nil || !e.really {
@@ -157,7 +157,7 @@ func (e *eraser) reindex(ctx context.Context, folder string) error {
 	})
 }
 
-// matching returns the memories below a folder that go.
+// matching returns the memories below a folder to erase.
 func (e *eraser) matching(ctx context.Context, folder string, among func(Memory) bool) (gone []Memory, err error) {
 	err = e.each(ctx, folder, func(m Memory) error {
 		if among(m) && e.hit(m) {
@@ -233,7 +233,7 @@ func isDiff(name string) bool {
 	return len(parts) == 4 && parts[2] == diffsFolder
 }
 
-// stepsOf reads a diff or a progress. One that cannot be read is one step with all of
+// stepsOf reads a diff or a progress. An unreadable file becomes one step with all of
 // its text.
 func stepsOf(name string, data []byte) (Source, []step) {
 	var d diff

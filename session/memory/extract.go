@@ -22,7 +22,7 @@ type Result struct {
 	Outcomes []Outcome                            `json:"outcomes"`
 	// Reason explains a lack of candidates.
 	Reason string `json:"reason,omitempty"`
-	// Repeated is set if all was done already, and nothing was written.
+	// Repeated is set if all was done before, and nothing was written.
 	Repeated bool `json:"repeated,omitempty"`
 }
 
@@ -30,10 +30,10 @@ type Result struct {
 type Outcome struct {
 	Category Category `json:"category"`
 	Action   Action   `json:"action,omitempty"` // empty: it was refused
-	ID       string   `json:"id,omitempty"`     // of the memory that holds it now
+	ID       string   `json:"id,omitempty"`     // of the memory that now holds it
 	URI      string   `json:"uri,omitempty"`
 	Reason   string   `json:"reason,omitempty"`
-	Count    int      `json:"count,omitempty"` // of candidates, if more than one
+	Count    int      `json:"count,omitempty"` // of candidates, if several
 }
 
 // An extraction learns from one chapter.
@@ -92,7 +92,7 @@ func findChapter(ctx context.Context, c conversation, name string) (Chapter, err
 	return Chapter{}, fmt.Errorf("there is no such chapter: %w", fs.ErrNotExist)
 }
 
-// run learns all that the commit has not taught yet. The lock of the commit is held.
+// run learns the rest of the commit. The caller holds the commit's lock.
 func (x *extraction) run(ctx context.Context) (Result, error) {
 	var d diff
 	begun, err := x.readJSON(ctx, x.name+diffExt, &d)
@@ -102,7 +102,7 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 		err = x.begin(ctx, &d)
 	case err == nil && !done:
 		err = x.underLock(ctx, func() error { return x.finish(ctx, &d, true) })
-	case err == nil && !x.chapter.Extracted: // a kill may have come before that
+	case err == nil && !x.chapter.Extracted: // a kill may have preceded it
 		err = x.files.Remove(ctx, x.name+progressExt)
 	}
 	r := x.result(&d)
@@ -112,7 +112,7 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 		}
 		return r, err
 	}
-	// Another process may have appended it while this one waited for the lock.
+	// Another process may have appended that while this one waited for the lock.
 	if x.chapter, err = findChapter(ctx, x.c, x.chapter.Entry); err == nil && (!done || !x.chapter.Extracted) {
 		x.announce("append")
 		return r, x.append(ctx, transcript.Extracted{Commit: x.chapter.Entry, Counts: r.Counts, Diff: r.Diff})
@@ -121,9 +121,9 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 	return r, err
 }
 
-// begin asks the models, writes the diff and does it.
+// begin asks the models, writes the diff and applies it.
 func (x *extraction) begin(ctx context.Context, d *diff) error {
-	v, err := x.load(ctx, x.scope) // first: no model is paid while they cannot be read
+	v, err := x.load(ctx, x.scope) // first: without readable memories no model is paid
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	}
 	offers := accept(found)
 	x.announce("asked")
-	// Models are slow, so they run without the lock of the scope. With it, only changed
-	// memories are decided again.
+	// Models are slow, so they run without the lock of the scope. With it, only
+	// decisions on changed memories are repeated.
 	x.plan(bounded, v, offers)
 	x.announce("planned")
 	return x.underLock(ctx, func() error {
@@ -203,7 +203,7 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 	return found, reason, nil
 }
 
-// finish does the steps of a diff that are not done. The lock of the scope is held.
+// finish does the remaining steps of a diff. The caller holds the scope's lock.
 func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
 	p := progress{Of: d.ExtractedAt}
 	if again {
@@ -211,10 +211,10 @@ func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
 		if _, err := x.readJSON(ctx, x.name+progressExt, &found); err != nil {
 			return err
 		}
-		if found.Of.Equal(p.Of) { // and not of a diff that was removed
+		if found.Of.Equal(p.Of) { // not of a removed diff
 			p = found
 		}
-		// A kill may have come before the name of the diff was on stable storage.
+		// A kill may have preceded the sync of the diff's name.
 		if err := x.files.Write(ctx, x.name+diffExt, encode(d)); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
 	}
 	for i := min(max(p.Done, 0), len(steps)); i < len(steps); i++ {
 		if steps[i].After == "" {
-			continue // nothing to do and to log
+			continue // nothing to do or log
 		}
 		if err := x.do(ctx, steps, i, &p, again); err != nil {
 			return err
@@ -250,7 +250,7 @@ func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
 }
 
 // do does one step. If the memory has neither its old nor its new text, another
-// writer has changed it, and the step is decided again.
+// writer changed it, and do decides the step again.
 func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, again bool) error {
 	const tries = 10
 	for range tries {
@@ -278,7 +278,7 @@ func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, a
 			return nil
 		}
 	}
-	return fmt.Errorf("%s changes all the time", steps[i].File)
+	return fmt.Errorf("%s keeps changing", steps[i].File)
 }
 
 // try does one step, and reports whether it is done.
@@ -294,7 +294,7 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 	after := parse(s.File, []byte(s.After)).hash()
 	switch {
 	case found != nil && found.hash() == after:
-		if again { // a kill may have come before its name was on stable storage
+		if again { // a kill may have preceded the sync of its name
 			err = x.files.Write(ctx, found.file, []byte(s.After))
 		}
 		return err == nil, err
@@ -308,7 +308,7 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 	case found == nil: // deleted
 		return false, nil
 	case s.Before == "", again && x.applied(found, steps[:i]):
-		return true, nil // and changed since
+		return true, nil // but changed since
 	case found.hash() == parse(s.File, []byte(s.Before)).hash():
 		x.announce("update")
 		err := x.files.Write(ctx, found.file, []byte(s.After))
@@ -318,14 +318,14 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 	return false, nil
 }
 
-// applied reports whether a memory has this commit as a source, and none of the
-// steps before has written it: then the step was done, and the memory changed since.
+// applied reports whether a memory names this commit as a source, and no earlier
+// step wrote it: then the step was done, and the memory changed since.
 func (x *extraction) applied(m *Memory, before []step) bool {
 	return slices.ContainsFunc(m.Sources, func(s Source) bool { return s.Commit == x.source.Commit }) &&
 		!slices.ContainsFunc(before, func(s step) bool { return s.ID == m.ID })
 }
 
-// locate finds the memory of a step: in its file, or wherever a person has moved it.
+// locate finds the memory of a step: in its file, or wherever a person moved it.
 func (x *extraction) locate(ctx context.Context, s step, search bool) (*Memory, error) {
 	m, err := x.read(ctx, x.scope, s.Category, s.File)
 	if err == nil && m.ID == s.ID {

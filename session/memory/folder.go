@@ -16,16 +16,16 @@ import (
 	"github.com/convolog/convolog/internal/filelog"
 )
 
-// Folder returns a [Storage] of files below dir, which is created when it is first
-// written to. Files have the mode 0600, folders 0700. It keeps nothing open and need
-// not be closed. Symbolic links that lead out of dir are refused. Files of more than
-// 256 MiB are refused. The folder must be on a local disk: locks of network file
-// systems are not reliable.
+// Folder returns a [Storage] of files below dir, which the first write creates.
+// Files have the mode 0600, folders 0700. The Storage keeps nothing open and needs
+// no Close. Symbolic links that lead out of dir are refused. Files of more than 256
+// MiB are refused. The folder must be on a local disk: locks of network file systems
+// are not reliable.
 func Folder(dir string) Storage { return folder(dir) }
 
 type folder string
 
-// maxFile is how many bytes of a file are read: more than a store ever writes.
+// maxFile is the most bytes of a readable file: more than a store ever writes.
 const maxFile = 256 << 20
 
 const tempMark = ".tmp-"
@@ -56,9 +56,9 @@ func (f folder) Read(ctx context.Context, name string) (data []byte, err error) 
 		if err != nil {
 			return err
 		}
-		defer func() { _ = file.Close() }() // it was only read
+		defer func() { _ = file.Close() }() // only read
 		if info.Size() > maxFile {
-			return fmt.Errorf("%d bytes are more than %d; move the file away", info.Size(), maxFile)
+			return fmt.Errorf("%d bytes, more than %d; move the file away", info.Size(), maxFile)
 		}
 		data, err = io.ReadAll(io.LimitReader(file, maxFile))
 		return err
@@ -85,8 +85,8 @@ func (f folder) Write(ctx context.Context, name string, data []byte) error {
 	})
 }
 
-// put makes the folders of a file and then the file. Someone may have removed a
-// folder in between, because it was empty.
+// put makes the folders of a file and then the file. Another process may remove
+// an empty folder in between.
 func (f folder) put(ctx context.Context, op, name string, do func(root *os.Root) error) error {
 	return f.with(ctx, op, name, true, func(root *os.Root) error {
 		const tries = 10
@@ -111,7 +111,7 @@ func (f folder) Remove(ctx context.Context, name string) error {
 		}
 		for dir := path.Dir(name); err == nil && dir != "."; dir = path.Dir(dir) {
 			if err = ignore(filelog.SyncDir(root, dir), fs.ErrNotExist); err != nil || root.Remove(dir) != nil {
-				return err // it is not empty
+				return err // not empty
 			}
 		}
 		if err == nil {
@@ -119,10 +119,10 @@ func (f folder) Remove(ctx context.Context, name string) error {
 		}
 		return err
 	})
-	return ignore(err, fs.ErrNotExist) // there is no folder at all
+	return ignore(err, fs.ErrNotExist) // the folder does not exist
 }
 
-// Lock locks a byte of a file that is named after the first element of the folder.
+// Lock locks a byte of a file named after the first element of the folder.
 func (f folder) Lock(ctx context.Context, name string) (unlock func(), err error) {
 	err = f.with(ctx, "lock", name, true, func(root *os.Root) error {
 		first, rest, _ := strings.Cut(name, "/")
@@ -136,7 +136,7 @@ func (f folder) Lock(ctx context.Context, name string) (unlock func(), err error
 			return err
 		}
 		unlock = func() {
-			_ = lock.Close() // the lock goes with it
+			_ = lock.Close() // this releases the lock
 			_ = held.Close()
 		}
 		sum := sha256.Sum256([]byte(rest))
@@ -158,7 +158,7 @@ func (f folder) Lock(ctx context.Context, name string) (unlock func(), err error
 	return unlock, nil
 }
 
-// with calls do with the open folder. Without make a folder that is not there is an
+// with calls do with the open folder. Unless mk is set, a missing folder is an
 // error.
 func (f folder) with(ctx context.Context, op, name string, mk bool, do func(root *os.Root) error) error {
 	err := ctx.Err()
@@ -174,7 +174,7 @@ func (f folder) with(ctx context.Context, op, name string, mk bool, do func(root
 	}
 	if err == nil {
 		err = do(root)
-		_ = root.Close() // it was only looked up in
+		_ = root.Close() // only for lookups
 	}
 	if err != nil {
 		return fmt.Errorf("memory: %s %s in %s: %w", op, name, string(f), err)
@@ -182,7 +182,7 @@ func (f folder) with(ctx context.Context, op, name string, mk bool, do func(root
 	return nil
 }
 
-// removeTemps removes what killed writers have left below a folder.
+// removeTemps removes leftovers of killed writers below a folder.
 func removeTemps(root *os.Root, below string) error {
 	err := fs.WalkDir(root.FS(), below, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -196,7 +196,7 @@ func removeTemps(root *os.Root, below string) error {
 	return ignore(err, fs.ErrNotExist)
 }
 
-// ignore returns err unless it is one that does not matter.
+// ignore returns err unless it is harmless.
 func ignore(err, harmless error) error {
 	if errors.Is(err, harmless) {
 		return nil

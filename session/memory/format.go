@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The lines that give a file its structure. In a text such a line begins with a
+// The lines that give a file its structure. In a text such a line gets a
 // backslash, which Markdown hides.
 const (
 	overviewMark = "## Overview"
@@ -30,10 +30,10 @@ type about struct {
 	Sources     []Source  `json:"sources,omitempty"`
 	Created     time.Time `json:"created,omitzero"`
 	Updated     time.Time `json:"updated,omitzero"`
-	Hash        string    `json:"hash"` // of the text as the store has written it
+	Hash        string    `json:"hash"` // of the text that the store wrote
 }
 
-// normal returns the text as a file gives it back.
+// normal returns the text as a file would return it.
 func (t Text) normal() Text {
 	return Text{oneLine(t.Abstract), normalLines(t.Overview), normalLines(t.Content)}
 }
@@ -64,8 +64,8 @@ func (t Text) hash() string {
 
 func (t Text) size() int { return len(t.Abstract) + len(t.Overview) + len(t.Content) }
 
-// format returns the file of a memory. Its text counts as the store's, so a memory
-// that was Edited keeps that only as a member of the comment.
+// format returns the file of a memory. The hash takes its text for the store's, so
+// only a member of the comment keeps that a memory was Edited.
 func (m Memory) format() []byte {
 	t := m.normal()
 	var b bytes.Buffer
@@ -98,13 +98,13 @@ func parse(file string, data []byte) Memory {
 	return m
 }
 
-// fileID is the ID of a memory that a person has written.
+// fileID is the ID of a memory that a person wrote.
 func fileID(file string) string {
 	sum := sha256.Sum256([]byte(file))
 	return "file-" + hex.EncodeToString(sum[:8])
 }
 
-// cutComment takes the last comment out of the lines.
+// cutComment removes the last comment from the lines.
 func cutComment(lines *[]string) (a about) {
 	for i, line := range slices.Backward(*lines) {
 		body, ok := strings.CutPrefix(strings.TrimRight(line, " \t"), commentOpen)
@@ -172,7 +172,7 @@ func unescape(line string) string {
 	return line
 }
 
-// orderSources puts the sources in order, each once.
+// orderSources sorts the sources and drops duplicates.
 func orderSources(s []Source) []Source {
 	s = slices.Clone(s)
 	slices.SortFunc(s, func(a, b Source) int { return cmp.Compare(a.Commit, b.Commit) })

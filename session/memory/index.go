@@ -9,18 +9,18 @@ import (
 )
 
 // An Index finds memories by their meaning, by embeddings for example. A result
-// counts only if the memory still has the text that was put. An Index is safe for
-// several goroutines.
+// counts only if the memory's text is still the one that was put. An Index is
+// safe for several goroutines.
 //
 // Folder and name locate the file, "owners/ana" and
 // "owners/ana/user/memories/entities/rex.md" for example. An Index must not mix
-// folders: they are of different people.
+// folders: they belong to different people.
 type Index interface {
 	// Put stores the text of a memory, with its hash, and replaces an earlier text
 	// of that name. It does nothing if the hash is the same.
 	Put(ctx context.Context, folder, name, hash, text string) error
-	// Delete forgets a name, or with an empty name everything in the folder. When
-	// the error is nil nothing of it is left.
+	// Delete forgets a name, or with an empty name the whole folder. When the
+	// error is nil, no part of it is left.
 	Delete(ctx context.Context, folder, name string) error
 	// Near returns the names in a folder whose texts are nearest to a text, the
 	// nearest first.
@@ -30,7 +30,7 @@ type Index interface {
 // A Near is a result of an [Index].
 type Near struct {
 	Name  string
-	Hash  string  // as it was put
+	Hash  string  // from Put
 	Score float64 // from 0 to 1; 1 is as good as the best hit by words
 }
 
@@ -39,8 +39,8 @@ func (t Text) text() string {
 	return strings.TrimSpace(strings.Join([]string{t.Abstract, t.Overview, t.Content}, "\n\n"))
 }
 
-// Reindex gives all memories of a scope to [Options].Index: those that were there
-// before it, and those that people have edited.
+// Reindex gives all memories of a scope to [Options].Index: memories older than
+// the Index, and memories that people edited.
 func (m *Store) Reindex(ctx context.Context, scope Scope) error {
 	if m.opts.Index == nil {
 		return nil
@@ -60,13 +60,13 @@ func (m *Store) Reindex(ctx context.Context, scope Scope) error {
 	return nil
 }
 
-// folderOf returns the folder of an owner or an agent that a file belongs to.
+// folderOf returns a file's folder of an owner or an agent.
 func folderOf(name string) string {
 	parts := strings.SplitN(name, "/", 3)
 	return strings.Join(parts[:min(len(parts), 2)], "/")
 }
 
-// near adds hits of the Index, except for earlier texts of a memory.
+// near adds hits of the Index, except for old texts of a memory.
 func (m *Store) near(ctx context.Context, o SearchOptions, f *finding) error {
 	if m.opts.Index == nil || f.query == "" {
 		return nil
@@ -115,7 +115,7 @@ func (f *finding) nearby(m *Memory, score float64) {
 	f.found[i].near = score
 }
 
-// noticed is a Storage whose changes the Index and the memories in memory follow.
+// noticed is a Storage that reports changes to the Index and to the cache.
 type noticed struct {
 	Storage
 	index  Index // nil if missing
@@ -139,7 +139,7 @@ func isMemory(name string) bool {
 }
 
 // changed passes the content of a file to the Index. If that fails the memory is
-// written all the same; stale hits are dropped.
+// still written; stale hits are dropped later.
 func (n noticed) changed(ctx context.Context, name string, data []byte, err error) {
 	n.recent.forget(name)
 	if n.index == nil || err != nil || !isMemory(name) {
@@ -149,7 +149,7 @@ func (n noticed) changed(ctx context.Context, name string, data []byte, err erro
 	_ = n.index.Put(ctx, folderOf(name), name, text.hash(), text.text())
 }
 
-// Remove removes what the Index has first, so that an error leaves the file to be
+// Remove deletes from the Index first, so that after an error the file can be
 // removed again.
 func (n noticed) Remove(ctx context.Context, name string) error {
 	n.recent.forget(name)

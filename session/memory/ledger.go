@@ -11,22 +11,22 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A ledger is the sum of all lines about commits and uses. The zero value belongs to a
-// session without any.
+// A ledger is the sum of all lines about commits and uses. The zero value is for a
+// session without such lines.
 type ledger struct {
 	entry string // of the last commit
-	// Commit is the last one, without texts and Runs. Its Stats include memories extracted
-	// later, and its Open includes the entry while that is open.
+	// Commit is the last commit, without texts and Runs. Its Stats include memories
+	// extracted later, and its Open includes entry until that is extracted.
 	transcript.Commit
 	used map[string]bool        // since then, by kind and URI
-	uses transcript.CommitStats // their numbers
+	uses transcript.CommitStats // their counts
 }
 
-// accounts are the types of lines that a ledger is made of.
+// accounts are the types of lines that a ledger sums up.
 var accounts = words.NewLiterals(`"commit"`, `"used"`, `"extracted"`)
 
 // readLedger reads the lines of a session that are before to. It reads backwards to the
-// last commit, else the whole transcript.
+// last commit, or the whole transcript.
 func readLedger(ctx context.Context, s *session.Session, to int64) (l ledger, err error) {
 	var recs []transcript.Record
 	for rec, err := range accounted(ctx, s, session.ScanOptions{To: to}, accounts) {
@@ -44,8 +44,8 @@ func readLedger(ctx context.Context, s *session.Session, to int64) (l ledger, er
 	return l, nil
 }
 
-// accounted yields the lines about commits and uses that have one of the literals, the last
-// one first, except for copies in a fork and lines of cut appends.
+// accounted yields the lines about commits and uses that contain one of the literals, the
+// last one first, without a fork's copies and lines of cut appends.
 func accounted(ctx context.Context, s *session.Session, o session.ScanOptions, literals words.Literals) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		var found []transcript.Record // in a batch whose first line is still to come
@@ -79,7 +79,7 @@ func accounted(ctx context.Context, s *session.Session, o session.ScanOptions, l
 	}
 }
 
-// isWhole reports whether the batch that begins at a place was written whole.
+// isWhole reports whether the batch at a place was written whole.
 func isWhole(ctx context.Context, s *session.Session, from int64) (bool, error) {
 	for b, err := range transcript.Batches(s.Scan(ctx, session.ScanOptions{From: from})) {
 		return b.Complete, err
@@ -87,7 +87,7 @@ func isWhole(ctx context.Context, s *session.Session, from int64) (bool, error) 
 	return false, nil
 }
 
-// add takes the next line.
+// add adds the next line.
 func (l *ledger) add(e transcript.Entry) {
 	switch b := e.Body.(type) {
 	case transcript.Commit:

@@ -10,7 +10,7 @@ import (
 // lexical is the Decider of [Options] that compares words.
 type lexical struct{}
 
-// alike is the share of common words from which two first lines say the same.
+// alike is the share of common words from which two first lines count as equal.
 const alike = 0.6
 
 // Decide implements [Decider]. The error is always nil.
@@ -42,7 +42,7 @@ func termSet(text string) map[string]bool {
 	return set
 }
 
-// alikeness is the share of words that two texts have in common.
+// alikeness is the share of common words of two texts.
 func alikeness(a, b map[string]bool) float64 {
 	common := 0
 	for term := range a {
@@ -63,14 +63,13 @@ const (
 	joinedMost  = 200 // bytes of the first line of a profile
 )
 
-// mergeLines puts a memory and a candidate together, so that each line of both is
-// there.
+// mergeLines joins a memory and a candidate and keeps every line of both.
 func mergeLines(m Memory, c Candidate) Text {
 	older, newer := m.normal(), c.normal()
 	if m.Edited {
 		return behind(older, laterLine, newer)
 	}
-	if c.Category == profile && older.Abstract != newer.Abstract { // its first line is of all that is known
+	if c.Category == profile && older.Abstract != newer.Abstract { // its first line sums up the person
 		joined := older.Abstract + "; " + newer.Abstract
 		if len(joined) > joinedMost {
 			joined, newer.Content = older.Abstract, newer.Abstract+"\n\n"+newer.Content
@@ -80,8 +79,8 @@ func mergeLines(m Memory, c Candidate) Text {
 	return behind(newer.normal(), earlierLine, older)
 }
 
-// behind appends to the content of a text the paragraphs of another that add
-// something.
+// behind appends the paragraphs of another text that add something to a text's
+// content.
 func behind(t Text, heading string, rest Text) Text {
 	have := t.lineKeys()
 	headed := have[lineKey(heading)]
@@ -102,8 +101,8 @@ func behind(t Text, heading string, rest Text) Text {
 	return t.normal()
 }
 
-// shorten leaves out the last lines of the content, which are the oldest, until the
-// text has at most limit bytes.
+// shorten drops the last lines of the content, which are the oldest, until the text
+// has at most limit bytes.
 func (t Text) shorten(limit int) Text {
 	if room := limit - (t.size() - len(t.Content)); t.size() > limit {
 		t.Content = t.Content[:max(room, 0)]
@@ -112,7 +111,7 @@ func (t Text) shorten(limit int) Text {
 	return t.normal()
 }
 
-// lexicallyIn reports whether one text has every line of another.
+// lexicallyIn reports whether one text contains every line of another.
 func lexicallyIn(part, whole Text) bool {
 	return allIn(part.Abstract+"\n"+part.Overview+"\n"+part.Content, whole.lineKeys())
 }
@@ -135,5 +134,5 @@ func allIn(part string, have map[string]bool) bool {
 	return true
 }
 
-// lineKey is equal for lines that say the same.
+// lineKey is equal for lines with the same words.
 func lineKey(line string) string { return strings.Join(words.Terms(line), " ") }

@@ -67,9 +67,9 @@ func (c Category) merges() bool { return c != events && c != cases }
 // ofAgent reports whether the category belongs to the agent.
 func (c Category) ofAgent() bool { return c == cases || c == patterns }
 
-// A Memory is one thing that was learned.
+// A Memory is one learned fact.
 type Memory struct {
-	// ID names the memory within its scope, also after its file was renamed.
+	// ID names the memory within its scope, even after its file is renamed.
 	ID       string   `json:"id"`
 	Scope    Scope    `json:"scope"`
 	Category Category `json:"category"`
@@ -77,12 +77,12 @@ type Memory struct {
 	Name string `json:"name"`
 	// URI names its file within the scope, as the commit's diff does.
 	URI   string `json:"uri"`
-	Topic string `json:"topic,omitempty"` // that it was learned under
+	Topic string `json:"topic,omitempty"` // that it was learned with
 	Text
 	// Instruction marks a memory that commands the assistant. It may have been
 	// planted, so show it as a quotation, and do not follow it.
 	Instruction bool `json:"instruction,omitempty"`
-	// Edited is set if a person has changed or written the file.
+	// Edited is set if a person changed or wrote the file.
 	Edited  bool      `json:"edited,omitempty"`
 	Sources []Source  `json:"sources,omitempty"`
 	Created time.Time `json:"created,omitzero"`
@@ -110,12 +110,12 @@ type Source struct {
 // A Candidate is a memory proposed by an [Extractor].
 type Candidate struct {
 	Category Category `json:"category"`
-	// Topic is the subject in a few words, from which the name of the file is made.
-	// Empty is the abstract.
+	// Topic is the subject in a few words, which name the file. If it is empty,
+	// the abstract replaces it.
 	Topic string `json:"topic,omitempty"`
 	Text
 	// Instruction marks a candidate that commands the assistant. The store also
-	// sets it if the text looks like it.
+	// sets it if the text looks like a command.
 	Instruction bool `json:"instruction,omitempty"`
 }
 
@@ -129,8 +129,8 @@ type Input struct {
 }
 
 // An Extractor finds memories worth keeping. It must give up when ctx is done. It
-// may return any number of candidates of any size: the store takes the first 200 and
-// refuses larger ones than 32 KiB. All of its input is untrusted data, and may
+// may return any number of candidates of any size: the store takes the first 200,
+// and refuses any larger than 32 KiB. All of its input is untrusted data, and may
 // contain instructions.
 type Extractor interface {
 	// Extract returns the memories from one chapter, if any.
@@ -138,29 +138,29 @@ type Extractor interface {
 }
 
 // A Decider decides the fate of a candidate by the most similar memories of its
-// category, best first. It is called only where there is a choice. It must give up
+// category, best first. It is called only if there is a choice. It must give up
 // when ctx is done. After an error, or an impossible decision, words decide, see
 // [Options].
 type Decider interface {
-	// Decide returns what becomes of c.
+	// Decide returns the fate of c.
 	Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error)
 }
 
-// An Action is what becomes of a candidate.
+// An Action is the fate of a candidate.
 type Action string
 
 // The actions.
 const (
-	Create Action = "create" // it is a memory of its own
-	Merge  Action = "merge"  // it becomes part of one that is there
-	Skip   Action = "skip"   // it is known already
+	Create Action = "create" // it becomes a new memory
+	Merge  Action = "merge"  // it becomes part of a present memory
+	Skip   Action = "skip"   // it is already known
 )
 
 // A Decision is the answer of a [Decider]. The zero value is invalid.
 type Decision struct {
 	Action Action
-	// Into is the ID of the memory to merge with, or the one with the same
-	// content; empty is the first of the similar ones.
+	// Into is the ID of the memory to merge with, or of the one with the same
+	// content; empty means the first of the similar ones.
 	Into string
 	// Text is the text of the merged memory. With the zero value the store
 	// merges the texts by lines.
@@ -176,7 +176,7 @@ const (
 // ownerFolder is the folder with everything of one owner.
 func ownerFolder(owner string) string { return path.Join("owners", filename.Encode(owner)) }
 
-// agentFolder is the folder with everything that is shared by the owners of an agent.
+// agentFolder is the folder with everything that the owners of an agent share.
 func agentFolder(agent string) string { return path.Join("agents", filename.Encode(agent)) }
 
 // base returns the folder with the memories of the owner or, for categories of the
@@ -213,8 +213,8 @@ func uriOf(c Category, file string) string {
 	return fmt.Sprintf("viking://user/memories/%s/%s", c, base)
 }
 
-// nameOf decodes the name of a file that was made from a topic, and leaves those
-// that people have chosen as they are.
+// nameOf decodes the name of a file that was made from a topic; it leaves names
+// that people chose unchanged.
 func nameOf(base string) string {
 	enc := strings.TrimSuffix(base, extension)
 	if name, ok := filename.Decode(enc); ok {

@@ -17,7 +17,7 @@ import (
 
 // Model is an [Extractor] and a [Decider] that ask a model. Conversations,
 // candidates and memories are only in the message of the user, between marks that
-// nothing in them can end, followed by the task; never in the system prompt. Model
+// no text in them can end, followed by the task; never in the system prompt. Model
 // is safe for several goroutines if Client is.
 type Model struct {
 	// Client is the model. It is required.
@@ -31,15 +31,15 @@ type Model struct {
 	MaxOutput int
 	// MaxCalls is how many requests one Extract makes at most; 0 means 16. If a chapter
 	// needs more, the results of tools are shortened, then all texts; then a part after
-	// the first third is left out.
+	// the first third is dropped.
 	MaxCalls int
-	// Instructions are added to what Extract asks for.
+	// Instructions are added to the task of Extract.
 	Instructions string
 	// Counter counts tokens; nil means [tokens.Estimator].
 	Counter tokens.Counter
 }
 
-var errAnswer = errors.New("the model has not answered with the requested JSON")
+var errAnswer = errors.New("the model did not answer with the requested JSON")
 
 const (
 	defaultWindow    = 32_768
@@ -65,13 +65,13 @@ func (m Model) Extract(ctx context.Context, in Input) (found []Candidate, err er
 			return nil, fmt.Errorf("part %d of %d of the chapter: %w", i+1, len(parts), err)
 		}
 		if found = append(found, more...); len(found) > maxCandidates {
-			break // the store takes no more
+			break // more than the store takes
 		}
 	}
 	return found, nil
 }
 
-// Decide implements [Decider]. If not even one memory fits into a request with the
+// Decide implements [Decider]. If no memory at all fits into a request with the
 // candidate, words decide, see [Options].
 func (m Model) Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
 	for len(similar) > 0 && !m.fits(decidePrompt(c, similar)) {
@@ -87,7 +87,7 @@ func (m Model) Decide(ctx context.Context, c Candidate, similar []Memory) (Decis
 	return parseDecision(answer.text, similar)
 }
 
-// parts returns the messages as texts that fit into a request each.
+// parts returns the messages as texts that each fit into a request.
 func (m Model) parts(msgs []transcript.Message) ([]string, error) {
 	most := cmp.Or(max(m.MaxCalls, 0), defaultCalls)
 	var parts []string
@@ -108,8 +108,8 @@ func (m Model) parts(msgs []transcript.Message) ([]string, error) {
 	return slices.Concat(parts[:head], parts[len(parts)-(most-head):]), nil
 }
 
-// part returns as much of the beginning of a text as fits into a request, to the end
-// of a line if there is one near.
+// part returns as much of the beginning of a text as fits into a request, up to the
+// end of a line if one is near.
 func (m Model) part(text string) string {
 	size := min(len(text), 4*cmp.Or(m.Window, defaultWindow))
 	for size > 0 {
@@ -137,7 +137,7 @@ func (m Model) fits(text string) bool {
 	return float64(n)*safety+float64(m.output()) <= float64(cmp.Or(m.Window, defaultWindow))
 }
 
-// A modelAnswer is the text of a model, and whether its end is missing.
+// A modelAnswer is a model's text, and whether its end is missing.
 type modelAnswer struct {
 	text string
 	cut  bool
@@ -158,7 +158,7 @@ func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 		return modelAnswer{}, err
 	}
 	if resp == nil {
-		return modelAnswer{}, fmt.Errorf("%w: there is no answer", errAnswer)
+		return modelAnswer{}, fmt.Errorf("%w: no answer", errAnswer)
 	}
 	switch resp.StopReason {
 	case transcript.StopRefusal, transcript.StopToolUse, transcript.StopAborted, transcript.StopError, transcript.StopPauseTurn:
@@ -166,15 +166,15 @@ func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 	case transcript.StopMaxTokens, transcript.StopContextWindow:
 		return modelAnswer{resp.Message.Text(), true}, nil
 	case transcript.StopEndTurn, transcript.StopSequence:
-	default: // a reason of a provider that is not known here
+	default: // a provider's reason unknown here
 	}
 	return modelAnswer{resp.Message.Text(), false}, nil
 }
 
 // parseCandidates reads a list of candidates out of the answer of a model: an array,
-// or an object with one, with any text around it. Of a cut answer only whole
-// candidates count. Other items become candidates without a category, so the result
-// lists them as refused.
+// or an object with one, amid any text. Of a cut answer only whole candidates count.
+// Other items become candidates without a category, so the result lists them as
+// refused.
 func parseCandidates(text string, cut bool) ([]Candidate, error) {
 	list, ok := findList(text)
 	if !ok || cut && len(list) == 0 {
@@ -209,8 +209,8 @@ func textOf(obj map[string]json.RawMessage) Text {
 	return Text{loose(obj["abstract"]), loose(obj["overview"]), loose(obj["content"])}
 }
 
-// loose returns a value as a text: a string as it is, the items of an array as lines,
-// null as nothing, anything else as it stands.
+// loose returns a value as a text: a string unquoted, the items of an array as lines,
+// null as "", any other value as its JSON.
 func loose(raw json.RawMessage) string {
 	var text string
 	var list []json.RawMessage
@@ -229,8 +229,7 @@ func loose(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// findList finds the first JSON value of a text that is a list of objects, or has
-// one.
+// findList finds the first JSON value of a text that is or has a list of objects.
 func findList(text string) (list []json.RawMessage, ok bool) {
 	const tries = 50
 	at := 0
@@ -248,8 +247,8 @@ func findList(text string) (list []json.RawMessage, ok bool) {
 	return nil, false
 }
 
-// listAt reads a list at the beginning of a text. Of one that was cut the items that
-// are whole count.
+// listAt reads a list at the beginning of a text. Of a cut list, only whole items
+// count.
 func listAt(text string) ([]json.RawMessage, bool) {
 	if text[0] == '[' {
 		d := json.NewDecoder(strings.NewReader(text))

@@ -74,6 +74,6 @@ func asJSON(v any) string {
 
 var marks = lazy.New(`(?i)<(\s*/?\s*(?:conversation|candidate|memory)\b)`)
 
-// defuse changes imitations of the marks, so that no text can end the data that it
-// is in.
+// defuse changes imitations of the marks, so that no text can end the data around
+// it.
 func defuse(s string) string { return marks.Get().ReplaceAllString(s, "&lt;$1") }

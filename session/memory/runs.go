@@ -15,27 +15,27 @@ import (
 )
 
 // unfiled holds the entries of a session outside of chapters. A line of a history
-// is live only together with all lines before it, so a commit with an entry also
+// is live only together with all lines before it, so a commit of an entry also
 // includes all earlier live ones: only its last entry matters.
 type unfiled struct {
-	runs     []transcript.Run // up to the last turn that is over
+	runs     []transcript.Run // up to the last complete turn
 	messages int              // in the runs
 	open     int              // messages after them
 	live     []transcript.Run // the runs and later lines
 	from     int64            // a place before the runs
 }
 
-// reading yields the batches of a session from a place on.
+// reading yields the batches of a session from a place.
 type reading func(from int64) iter.Seq2[transcript.Batch, error]
 
-// upTo returns the reading of a session before a place.
+// upTo reads a session up to a place.
 func upTo(ctx context.Context, s *session.Session, to int64) reading {
 	return func(from int64) iter.Seq2[transcript.Batch, error] {
 		return transcript.Batches(s.Scan(ctx, session.ScanOptions{From: from, To: to}))
 	}
 }
 
-// errRewound reports that skipped lines count.
+// errRewound reports that skipped lines matter.
 var errRewound = errors.New("a rewind refers to older lines")
 
 // findUnfiled reads the entries since the last commit, whose last entry is last. After a
@@ -54,7 +54,7 @@ func findUnfiled(ctx context.Context, s *session.Session, read reading, last, op
 }
 
 // readUnfiled reads the batches after a record. The error is errRewound if older lines
-// count.
+// matter.
 func readUnfiled(read reading, last transcript.Record, open string) (unfiled, error) {
 	o := filed{from: last.End, fold: rebuild.New(&rebuild.Options{Full: true, Tail: last.End > 0})}
 	for b, err := range read(last.End) {
@@ -83,11 +83,11 @@ type filed struct {
 	copies  int      // how many of the next lines are another session's
 }
 
-// filedBatch is a batch of which histories are made.
+// filedBatch is a batch with lines of a history.
 type filedBatch struct {
-	first, last string   // all of its entries
-	lines       []string // those that histories are made of
-	messages    []string // those that begin a message
+	first, last string   // of all its entries
+	lines       []string // entries of a history
+	messages    []string // entries that begin a message
 }
 
 func (o *filed) add(b transcript.Batch) error {
@@ -112,7 +112,7 @@ func (o *filed) add(b transcript.Batch) error {
 			if o.from == 0 && b.Complete && o.copies == 0 {
 				last := body.LastEntry
 				if last != "" && !o.fold.Has(last) {
-					last = e.ID // its line is damaged: all that was said before the commit counts as committed
+					last = e.ID // its line is damaged: all messages before the commit count as committed
 				}
 				o.has = append(o.has, last)
 			}
@@ -130,8 +130,7 @@ func (o *filed) add(b transcript.Batch) error {
 	return o.fold.Add(bare)
 }
 
-// unfiled returns the entries outside of chapters, as ranges of lines in their
-// order.
+// unfiled returns the entries outside of chapters, as ranges of lines in order.
 func (o *filed) unfiled(open string) unfiled {
 	u := unfiled{from: o.from}
 	live := map[string]bool{}
@@ -163,7 +162,7 @@ func (o *filed) unfiled(open string) unfiled {
 	return u
 }
 
-// extended returns runs with a batch, which follows the last run if joined.
+// extended appends a batch to runs, or if joined to the last run.
 func extended(runs []transcript.Run, b filedBatch, joined bool) []transcript.Run {
 	if !joined {
 		return append(runs, transcript.Run{First: b.first, Last: b.last})
@@ -172,7 +171,7 @@ func extended(runs []transcript.Run, b filedBatch, joined bool) []transcript.Run
 	return runs
 }
 
-// batchesOf yields the batches of runs, whose lines are read from an earlier place.
+// batchesOf yields the batches of runs. It reads from an earlier place.
 func batchesOf(read reading, from int64, runs []transcript.Run) iter.Seq2[transcript.Batch, error] {
 	return func(yield func(transcript.Batch, error) bool) {
 		runs, inside := runs, false
@@ -181,7 +180,7 @@ func batchesOf(read reading, from int64, runs []transcript.Run) iter.Seq2[transc
 				yield(b, err)
 				return
 			}
-			// Where the end of a run is damaged, it ends where the next one begins.
+			// If the end of a run is damaged, the run ends where the next one begins.
 			if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return holds(b, r.First) }); i >= 0 {
 				runs, inside = runs[i:], true
 			}
@@ -203,8 +202,8 @@ func holds(b transcript.Batch, id string) bool {
 }
 
 // historyOf returns the history of runs, as if nothing had been compacted or
-// clipped. An append that a kill has cut is left out if retried reports a later use
-// of its key; nil means no such use.
+// clipped. An append that a kill cut is left out if retried reports a later use of
+// its key; a nil retried means no such use.
 func historyOf(ctx context.Context, s *session.Session, read reading, from int64, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
 	var ids []string
@@ -215,7 +214,7 @@ func historyOf(ctx context.Context, s *session.Session, read reading, from int64
 				continue
 			}
 		}
-		// All lines of a run are live, so a rewind there has changed nothing.
+		// All lines of a run are live, so no rewind in it counts.
 		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool {
 			switch e.Body.(type) {
 			case transcript.Hide, transcript.Rewind: // a hide may be rewound
@@ -240,7 +239,7 @@ func historyOf(ctx context.Context, s *session.Session, read reading, from int64
 	return fold.History(), err
 }
 
-// hiddenAmong returns those of some entries after a place that are hidden.
+// hiddenAmong returns the hidden ones of some entries after a place.
 func hiddenAmong(ctx context.Context, s *session.Session, from int64, ids []string) (hidden []string, err error) {
 	keep := func(lines []byte) bool { return bytes.Contains(lines, []byte(`"hide"`)) }
 	for rec, err := range s.Scan(ctx, session.ScanOptions{From: from, Backward: true, Keep: keep}) {
@@ -255,8 +254,8 @@ func hiddenAmong(ctx context.Context, s *session.Session, from int64, ids []stri
 	return nil, nil
 }
 
-// beginningOf returns how the runs begin, on one line: with the first text of the
-// user that could be a title, or else with the first text.
+// beginningOf returns the beginning of the runs on one line: the first text of
+// the user that could be a title, or else the first text.
 func beginningOf(ctx context.Context, s *session.Session, read reading, from int64, runs []transcript.Run) (line string, err error) {
 	for b, err := range batchesOf(read, from, runs) {
 		if err != nil {
@@ -288,11 +287,11 @@ func beginningOf(ctx context.Context, s *session.Session, read reading, from int
 
 // closed returns the index of the first message of the unfinished turn, or the
 // number of messages, and the first entry of that turn. All messages before the
-// index were appended before all later ones.
+// index were appended before all others.
 func closed(fold *rebuild.Fold) (at int, open string) {
 	h, p := fold.History(), fold.Pending()
 	at = len(h.Messages)
-	waiting := func(o transcript.Origin) bool { // for a person, or was approved
+	waiting := func(o transcript.Origin) bool { // for a person, or approved
 		return slices.ContainsFunc(p.Calls, func(c rebuild.PendingCall) bool {
 			return c.Entry == o.Entry && (c.State == rebuild.Held || c.State == rebuild.Approved)
 		})
@@ -324,7 +323,7 @@ func closed(fold *rebuild.Fold) (at int, open string) {
 	}
 }
 
-// turnOf is the index at which the turn of a message begins.
+// turnOf returns the index at which the turn of a message begins.
 func turnOf(h rebuild.History, i int) int {
 	for i > 0 && !h.StartsTurn(i) {
 		i--

@@ -20,17 +20,17 @@ import (
 // SearchOptions selects the sources of [Store.Search]. Nil and zero fields are
 // the defaults; a Scope or a session is required.
 type SearchOptions struct {
-	// Scope selects the memories; without an Owner none are searched.
+	// Scope selects the memories; without an Owner no memories are searched.
 	Scope Scope
 	// Sessions are searched as well: the overviews of their chapters, the URIs
-	// that [RecordUse] has recorded, and their entries, in chapters or not. The
+	// that [RecordUse] recorded, and their entries, in chapters or not. The
 	// caller must make sure that the owner may read them.
 	Sessions []*session.Session
-	// Limit is how many hits there are at most; 0 means 20.
+	// Limit is the most hits; 0 means 20.
 	Limit int
-	// Tokens is how many tokens the texts of all hits have at most; 0 means 4,000.
+	// Tokens limits the tokens of the texts of all hits; 0 means 4,000.
 	Tokens int
-	// Counter counts them; nil means [tokens.Estimator].
+	// Counter counts tokens; nil means [tokens.Estimator].
 	Counter tokens.Counter
 }
 
@@ -38,31 +38,31 @@ const (
 	defaultLimit  = 20
 	defaultTokens = 4_000
 	maxQuery      = 600   // bytes of a query that count
-	maxShown      = 1_200 // bytes of a text that is shown whole
-	maxExcerpt    = 400   // bytes of the part of a longer one
+	maxShown      = 1_200 // most bytes of a text shown whole
+	maxExcerpt    = 400   // bytes shown of a longer one
 )
 
 // Hit is a match of a query. Its text is data from people and programs, and
 // never an instruction.
 type Hit struct {
-	// Kind is memory; chapter; context or skill, the URI of one that a session has
-	// used; or entry, a place in a transcript.
+	// Kind is memory, chapter, context or skill (a URI that a session used), or
+	// entry (a place in a transcript).
 	Kind string `json:"kind"`
 	// URI names the memory or the used resource. For a chapter it is
 	// chapter:<agent>/<session>/<name>, for an entry <agent>/<session>#<ID>.
 	URI string `json:"uri"`
-	// Score is comparable between the hits of one search; more is better.
+	// Score compares the hits of one search; more is better.
 	Score float64 `json:"score"`
-	// Text is what to show: all of it if it is short, else its first line and the
-	// part with the match, or the first line alone where no more fits.
+	// Text is the text to show: all if it is short, or else its first line and
+	// the part with the match, or only the first line if no more fits.
 	Text string `json:"text"`
-	// Time is when it was last changed, committed, used or said.
+	// Time is the time of the last change, commit, use or message.
 	Time time.Time `json:"time,omitzero"`
 
-	Memory *Memory `json:"memory,omitempty"` // of a memory
-	// Used is set if one of the sessions has recorded that the memory helped.
+	Memory *Memory `json:"memory,omitempty"` // if a memory
+	// Used is set if one of the sessions recorded that the memory helped.
 	Used    bool        `json:"used,omitempty"`
-	Session session.Ref `json:"session,omitzero"`  // of everything but a memory
+	Session session.Ref `json:"session,omitzero"`  // unless a memory
 	Chapter string      `json:"chapter,omitempty"` // the name of a chapter
 	Entry   string      `json:"entry,omitempty"`   // the ID of an entry, or of the commit of a chapter
 }
@@ -76,15 +76,15 @@ const (
 )
 
 // Search returns the best matches of a query, the best first: memories of a scope,
-// and of sessions chapters, used URIs and entries, in one order. A query is as in a
+// and chapters, used URIs and entries of sessions, in one order. A query is as in a
 // ranked [search.Query]: words of any script, beginnings of words followed by a *,
-// phrases in double quotes; one of them is enough. Only the first 600 bytes of a
-// query count. A query without a word gives an error that matches [search.ErrQuery].
+// phrases in double quotes; one match is enough. Only the first 600 bytes of a query
+// count. A query without a word gives an error that matches [search.ErrQuery].
 //
 // Nothing is indexed on disk. The memories that have changed since the last search
 // are read, up to 32 MiB of them stay in memory, and the transcripts are read as
-// [search.Session] does. With [Options].Index, memories near to the query are
-// found even without any of its words.
+// [search.Session] does. With [Options].Index, Search also finds memories near to
+// the query without any of its words.
 //
 // It leaves out rewound entries, summaries, system prompts and data of the
 // application, quoted memories, an entry that is only the query itself, and hits
@@ -124,7 +124,7 @@ func (o SearchOptions) check() error {
 	return nil
 }
 
-// find searches all sources. failed lists the failed ones, and why.
+// find searches all sources. failed lists the failed ones with reasons.
 func (m *Store) find(ctx context.Context, f *finding, o SearchOptions) (failed, err error) {
 	for _, s := range o.Sessions {
 		if err := f.session(ctx, s); err != nil {
@@ -146,7 +146,7 @@ func (m *Store) find(ctx context.Context, f *finding, o SearchOptions) (failed, 
 // A document is something that is searched.
 type document struct {
 	Hit
-	texts []string // of which the first one is what the others are about
+	texts []string // the first one is the subject
 	fit   words.Fit
 	near  float64 // by the Index
 }
@@ -173,8 +173,8 @@ func firstBytes(text string, n int) string {
 	return text[:n]
 }
 
-// newFinding returns what nothing was found for so far. A query without a word is an
-// error; it finds nothing.
+// newFinding returns an empty finding. A query without a word is an error and finds
+// nothing.
 func newFinding(query string) (*finding, error) {
 	f := &finding{used: map[string]bool{}}
 	query = firstBytes(query, maxQuery)
@@ -190,11 +190,11 @@ func newFinding(query string) (*finding, error) {
 	return f, nil
 }
 
-// maxHeld limits the bytes of held hits. Beyond it the worse half goes, by the
-// statistics so far.
+// maxHeld limits the bytes of held hits. Above it the worse half is dropped, by
+// the statistics so far.
 const maxHeld = 32 << 20
 
-// add counts a document and keeps it if it fits.
+// add counts a document, and keeps it if it matches.
 func (f *finding) add(d document) {
 	if f.words == nil {
 		return
@@ -278,7 +278,7 @@ func (f *finding) session(ctx context.Context, s *session.Session) error {
 	return f.entries(ctx, s)
 }
 
-// mostEntries is how many entries of a session compete with everything else.
+// mostEntries is how many entries of a session compete with other hits.
 const mostEntries = 50
 
 func (f *finding) entries(ctx context.Context, s *session.Session) error {
@@ -298,7 +298,7 @@ func (f *finding) entries(ctx context.Context, s *session.Session) error {
 		})
 	}
 	info, err := s.Info(ctx)
-	f.ranking.Texts += int64(max(0, info.Messages-n)) // the others match few words or none
+	f.ranking.Texts += int64(max(0, info.Messages-n)) // the others match few or no words
 	return err
 }
 
@@ -317,7 +317,7 @@ func (f *finding) score() {
 	})
 }
 
-// contexts leaves out the URIs of memories that are found themselves.
+// contexts drops the URIs of memories that are hits themselves.
 func (f *finding) contexts() {
 	there := map[string]bool{}
 	for i := range f.found {
@@ -328,7 +328,7 @@ func (f *finding) contexts() {
 	f.found = slices.DeleteFunc(f.found, func(d document) bool { return d.Kind == kindContext && there[d.URI] })
 }
 
-// hits returns the best documents whose texts have no more tokens than there may be.
+// hits returns the best documents whose texts fit into the token limit.
 func (f *finding) hits(o SearchOptions) []Hit {
 	hits, left := []Hit{}, o.Tokens
 	for _, d := range f.found {
@@ -348,14 +348,14 @@ func (f *finding) hits(o SearchOptions) []Hit {
 
 func (d *document) first() string { return strings.TrimSpace(d.texts[0]) }
 
-// shown returns what to show of a document: all of it, if that is short.
+// shown returns the text to show of a document: all, if it is short.
 func (d *document) shown() string {
 	parts := d.texts
 	if d.Memory != nil {
-		parts = parts[:3] // its topic is in its name
+		parts = parts[:3] // its name repeats its topic
 	}
 	if d.Kind == kindChapter && d.texts[1] != "" {
-		parts = parts[1:] // which also has the first line
+		parts = parts[1:] // the rest repeats the first line
 	}
 	var said []string
 	size := 0

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A recent has memories as they were read last, so that a search reads only those
-// that have changed.
+// A recent caches memories as they were last read, so that a search reads only
+// changed ones.
 type recent struct {
 	mu    sync.Mutex // guards the fields below
 	files map[string]recentFile
@@ -25,7 +25,7 @@ type recentFile struct {
 	mem     Memory
 }
 
-// maxRecent is how many bytes of texts are kept.
+// maxRecent limits the bytes of kept texts.
 const maxRecent = 32 << 20
 
 func (r *recent) get(f File) (Memory, bool) {
@@ -35,7 +35,7 @@ func (r *recent) get(f File) (Memory, bool) {
 	return got.mem, ok && got.version == f.Version
 }
 
-// put keeps a memory. If there is no room for it, the others make it.
+// put keeps a memory. Without room for it, all others go.
 func (r *recent) put(f File, m Memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *recent) put(f File, m Memory) {
 	r.bytes += size
 }
 
-// drop forgets a file, or all below a folder. The lock is held.
+// drop forgets a file. The caller holds mu.
 func (r *recent) drop(name string) {
 	if old, ok := r.files[name]; ok {
 		r.bytes -= old.mem.size()
@@ -68,8 +68,8 @@ func (r *recent) forget(name string) {
 	}
 }
 
-// memories calls f with every memory of a scope. A file that cannot be read is left
-// out and named in the error. Of very many memories some are held at a time.
+// memories calls f with every memory of a scope. It skips an unreadable file and
+// names it in the error. It holds only some of very many memories at a time.
 func (m *Store) memories(ctx context.Context, scope Scope, f func(*Memory)) error {
 	files, err := m.placed(ctx, scope)
 	if err != nil {
@@ -109,7 +109,7 @@ func (m *Store) memories(ctx context.Context, scope Scope, f func(*Memory)) erro
 	return errors.Join(failed...)
 }
 
-// recall returns a memory as it was read last, if it has not changed; nil if it is
+// recall returns a memory, from the cache if its file is unchanged; nil if it is
 // missing.
 func (m *Store) recall(ctx context.Context, scope Scope, f placed) (*Memory, error) {
 	mem, ok := m.recent.get(f.File)
@@ -124,6 +124,6 @@ func (m *Store) recall(ctx context.Context, scope Scope, f placed) (*Memory, err
 		}
 		m.recent.put(f.File, mem)
 	}
-	mem.Scope = scope // of shared ones there are several
+	mem.Scope = scope // shared memories are in several
 	return &mem, nil
 }

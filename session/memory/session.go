@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A conversation is the view of a session for extraction.
+// A conversation is an extraction's view of a session.
 type conversation interface {
 	Ref() session.Ref
 	owner(ctx context.Context) (string, error)
@@ -17,7 +17,7 @@ type conversation interface {
 	Append(ctx context.Context, items ...transcript.Item) ([]string, error)
 }
 
-// stored is a session as a conversation.
+// stored adapts a session to conversation.
 type stored struct{ *session.Session }
 
 func (s stored) owner(ctx context.Context) (owner string, err error) {
@@ -35,31 +35,29 @@ func (s stored) read(ctx context.Context, chapter string) (rebuild.History, erro
 	return ReadChapter(ctx, s.Session, chapter)
 }
 
-// Extract learns from a chapter of a session, given by its name or the entry ID of
+// Extract learns from a chapter of a session, named by its name or the entry ID of
 // its commit, and appends a [transcript.Extracted] to the session. It is idempotent:
 // after a nil error a further call does nothing, and after an error or a kill it
-// continues where the last one ended. The Extractor is called again only if there is
-// no diff yet. When the error is nil, the memories and the diff are on stable
-// storage.
+// continues where the last one ended. It calls the Extractor again only if no diff
+// exists. When the error is nil, the memories and the diff are on stable storage.
 //
-// An error never changes the chapter and never keeps the next one from being learned.
-// The session then has an Extracted with the error, unless ctx is done, and the
-// chapter stays [Store.Pending]. A refused candidate is not an error; the result has
-// the reason.
+// An error changes no chapter and does not keep later ones from being learned. Unless
+// ctx is done, an Extracted with the error is appended to the session, and the
+// chapter stays [Store.Pending]. A refused candidate is not an error; the result
+// gives the reason.
 //
-// A memory that a person has edited is merged as it reads now, one that was renamed
-// is found, and one that was deleted stays away unless the chapter teaches it anew. An
-// edit that is saved in the very moment in which a memory is written, between the
-// last look at the file and its replacement, is lost: no lock can keep a person's
-// editor out. Extracts of one commit exclude each other, in other processes too.
+// A memory that a person edited is merged in its present text, a renamed one is found,
+// and a deleted one stays away unless the chapter teaches it anew. An edit that is
+// saved just between the last reading of a memory's file and its replacement is lost:
+// no lock can keep a person's editor out. Extracts of one commit exclude each other,
+// even between processes.
 func (m *Store) Extract(ctx context.Context, s *session.Session, chapter string) (Result, error) {
 	return m.extract(ctx, stored{s}, chapter)
 }
 
 // Pending returns the names of the chapters of a session that are still to be learned,
-// the oldest first: those that were never extracted, or not to the end, and those that
-// an erase has opened again. The chapters of a session without an owner stay pending, and
-// Extract refuses them.
+// the oldest first: never or not fully extracted, or opened again by an erase. The
+// chapters of a session without an owner stay pending, and Extract refuses them.
 func (m *Store) Pending(ctx context.Context, s *session.Session) ([]string, error) {
 	return m.pending(ctx, stored{s})
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A view is the memories of a scope while decisions are made. Each decision changes
-// it, so that the next one of the same commit knows.
+// A view holds the memories of a scope during decisions. Each decision changes it,
+// so that the next one of the same commit sees the effect.
 type view struct {
 	list   []*known
 	byID   map[string]*known
@@ -77,7 +77,7 @@ const (
 	similarLeast = 0.15
 )
 
-// similar returns the memories of the category of a candidate that are most like it.
+// similar returns the memories of a candidate's category that are most like it.
 func (v *view) similar(c Candidate) []Memory {
 	terms, topic := termSet(headline(c.Topic, c.Abstract)), lineKey(c.Topic)
 	common := make([]int, len(v.list))

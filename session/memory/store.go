@@ -14,29 +14,29 @@ import (
 	"github.com/convolog/convolog/internal/filename"
 )
 
-// Options configure a [Store]. The zero value reads memories and learns none.
+// Options configure a [Store]. With the zero value it learns no memories.
 type Options struct {
-	// Extractor is called by [Store.Extract]. Without one Extract only finishes
+	// Extractor is called by [Store.Extract]. Without it Extract only finishes
 	// begun work.
 	Extractor Extractor
 	// Decider decides the fate of candidates. Nil compares words, of any script, and
-	// needs no service: a candidate is known already if each of its lines is; it is
+	// needs no service: a candidate is already known if each of its lines is; it is
 	// merged with a memory of the same topic, or with one whose first line has mostly the
-	// same words. The newer text goes before the older one. In a memory that a person has
-	// edited it goes after it, and the first line stays.
+	// same words. The newer text goes first. In a memory that a person edited it goes
+	// last, and the first line stays.
 	Decider Decider
 	// Shared gives the cases and patterns of an agent to all of its owners. The words of
-	// one of them can get into the conversations of the others.
+	// one owner can get into the conversations of others.
 	Shared bool
 	// Timeout is how long Extractor and Decider together may take for one commit; 0
-	// means five minutes, less than 0 no limit. Decisions that are repeated because a
-	// memory has changed get as long again. When the time is up, words decide the rest.
+	// means five minutes, less than 0 no limit. Repeated decisions, about memories that
+	// changed, get as long again. When the time is up, words decide the rest.
 	Timeout time.Duration
-	// Index also finds memories without any word of a query; it may be nil. It gets
-	// every memory that is written or removed; see [Store.Reindex].
+	// Index also finds memories without any word of a query; it may be nil. It
+	// learns of every memory that is written or removed; see [Store.Reindex].
 	Index Index
-	// Redact returns a text as it is to be stored: the texts and topics of candidates, and
-	// the memories that Add gets. Nil stores them as they are. It is the hook of
+	// Redact returns the form of a text to store, for texts and topics of candidates and
+	// for memories that Add gets. Nil stores them unchanged. It is the hook of
 	// [session.Redact], redact.Secrets of package transcript/redact for example.
 	Redact func(ctx context.Context, text string) string
 	// Now is the clock; nil is [time.Now].
@@ -82,7 +82,7 @@ func Open(files Storage, opts *Options) (*Store, error) {
 
 // List returns the memories of a scope in the order of their files, the owner's first.
 // A file that cannot be read yields an error, and the loop may continue. List takes no
-// lock: a memory that is being written is there as it was or as it becomes. The
+// lock: it yields the old or the new text of a memory that is being written. The
 // sequence may be ranged over again.
 func (m *Store) List(ctx context.Context, scope Scope) iter.Seq2[Memory, error] {
 	return func(yield func(Memory, error) bool) {
@@ -95,7 +95,7 @@ func (m *Store) List(ctx context.Context, scope Scope) iter.Seq2[Memory, error] 
 		for _, f := range files {
 			mem, err := m.read(ctx, scope, f.category, f.Name)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it was just removed
+				continue // just removed
 			}
 			if err == nil && known[mem.ID] {
 				mem.ID = fileID(f.Name) // a copy
@@ -108,15 +108,15 @@ func (m *Store) List(ctx context.Context, scope Scope) iter.Seq2[Memory, error] 
 	}
 }
 
-// placed is the file of a memory.
+// placed is a file with its category.
 type placed struct {
 	File
 	category Category
 }
 
 // placed returns the files of all memories of a scope. In the folder of the profile,
-// which contains the others, one file is the profile: by the name in OpenViking's
-// documents, or in its program.
+// which contains the others, one file is the profile: its name is from OpenViking's
+// documents, or from its program.
 func (m *Store) placed(ctx context.Context, scope Scope) (list []placed, err error) {
 	if err := scope.check(); err != nil {
 		return nil, err
@@ -185,11 +185,11 @@ func (m *Store) Get(ctx context.Context, scope Scope, id string) (Memory, error)
 	return Memory{}, failed
 }
 
-// Add keeps a memory that another program or a person has written, as Markdown, for
-// example one that dialect.ReadFolder has found: in a category under a name, of which
-// the profile needs none. Options.Redact may change the text. It counts as edited. Adding the same again does nothing; a
-// name that another memory has matches [fs.ErrExist]. When the error is nil, the
-// memory is on stable storage.
+// Add keeps a Markdown memory that another program or a person wrote, for example one that
+// dialect.ReadFolder found: in a category under a name, which the profile does not need.
+// Options.Redact may change the text. It counts as edited. Adding the same again does nothing; if
+// another memory has the name, the error matches [fs.ErrExist]. When the error is nil, the memory
+// is on stable storage.
 func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text string) (Memory, error) {
 	fail := func(err error) (Memory, error) {
 		return Memory{}, fmt.Errorf("memory: add %s %q: nothing was written: %w", c, name, err)
@@ -209,7 +209,7 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 	case c != profile && name == "":
 		return fail(errors.New("the name is empty"))
 	case len(text) > maxMemory || !utf8.ValidString(text):
-		return fail(fmt.Errorf("the text is not UTF-8, or has more than %d bytes", maxMemory))
+		return fail(fmt.Errorf("the text is not UTF-8, or exceeds %d bytes", maxMemory))
 	}
 	unlock, err := m.lock(ctx, scope)
 	if err != nil {
@@ -228,9 +228,8 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 }
 
 // Delete removes a memory, by its ID or its URI. It stays away until a later commit
-// teaches the same again. The diffs of its commits still contain it: use
-// [Store.Erase] where nothing may be left. A memory that is not there matches
-// [fs.ErrNotExist].
+// teaches it again. The diffs of its commits still contain it: use [Store.Erase] if
+// nothing may be left. For a missing memory the error matches [fs.ErrNotExist].
 func (m *Store) Delete(ctx context.Context, scope Scope, id string) error {
 	if err := scope.check(); err != nil {
 		return fmt.Errorf("memory: delete: %w", err)

@@ -12,29 +12,29 @@ import (
 )
 
 // A Trigger makes [Commits] commit when the messages since the last commit
-// reach one of the limits. Rewound messages count. The zero value is never.
+// reach one of the limits. Rewound messages count. The zero value never does.
 type Trigger struct {
 	Messages int // texts of the user and answers
 	Tokens   int // by estimate
-	// Idle is how long nothing was said: between two of the messages, or since the
-	// last one. A program that is to notice this without another message calls
-	// AfterTurn from time to time.
+	// Idle is the time without a message: between two of the messages, or since
+	// the last one. To notice it without another message, call AfterTurn from time
+	// to time.
 	Idle time.Duration
 }
 
 // uncommitted counts the messages since the last commit, for the trigger.
 type uncommitted struct {
 	rev              int
-	next             int64 // all that is before it was counted
+	next             int64 // all before it was counted
 	messages, tokens int
 	last             time.Time
-	idle             time.Duration // the longest time without a message
+	idle             time.Duration // longest time without a message
 }
 
 // maxCounted is the number of sessions whose counts Commits keeps.
 const maxCounted = 1024
 
-// Commits returns a function for AfterTurn in the [session.Options] of one store, which
+// Commits returns a function for AfterTurn in the [session.Options] of one store. It
 // calls [Commit] when the trigger is reached.
 func Commits(trigger Trigger, opts *CommitOptions) func(ctx context.Context, s *session.Session) error {
 	now := time.Now
@@ -88,8 +88,8 @@ func (u *uncommitted) due(t Trigger, now time.Time) bool {
 // committing is the type of the lines of commits.
 var committing = words.NewLiterals(`"commit"`)
 
-// count adds lines since the last count, up to a place. After a commit it begins
-// again.
+// count adds the lines since the last count, up to a place. At a commit it
+// starts anew.
 func (u *uncommitted) count(ctx context.Context, s *session.Session, end int64, trigger Trigger) error {
 	for rec, err := range accounted(ctx, s, session.ScanOptions{From: u.next, To: end}, committing) {
 		c, ok := rec.Entry.Body.(transcript.Commit)

@@ -16,10 +16,10 @@ type Use struct {
 	Entry   string    `json:"entry"`     // set by Uses
 	At      time.Time `json:"timestamp"` // set by Uses
 	URI     string    `json:"uri"`
-	Type    string    `json:"type"` // context, which is meant if it is empty, or skill
+	Type    string    `json:"type"` // context (also if empty) or skill
 	Input   string    `json:"input,omitempty"`
 	Output  string    `json:"output,omitempty"`
-	Success bool      `json:"success,omitempty"` // of a skill
+	Success bool      `json:"success,omitempty"` // if a skill
 }
 
 // The types of uses.
@@ -30,7 +30,7 @@ const (
 
 // RecordUse records contexts and skills that really helped to answer, by their URIs. A
 // context that was merely offered to the model need not be recorded. No model sees the
-// record. No use, an empty URI and another Type are refused. The error is as for
+// record. It refuses an empty list, an empty URI and another Type. The error is as for
 // [session.Session.Append].
 func RecordUse(ctx context.Context, s *session.Session, uses ...Use) error {
 	lines := []transcript.Used{{}}
@@ -60,8 +60,8 @@ func RecordUse(ctx context.Context, s *session.Session, uses ...Use) error {
 // used is the type of the lines of uses.
 var used = words.NewLiterals(`"used"`)
 
-// Uses returns what [RecordUse] has recorded, the oldest first. It reads the whole
-// transcript, but decodes few of its lines.
+// Uses returns the uses that [RecordUse] recorded, the oldest first. It reads the
+// whole transcript, but decodes few of its lines.
 func Uses(ctx context.Context, s *session.Session) (all []Use, err error) {
 	var recs []transcript.Record
 	for rec, err := range accounted(ctx, s, session.ScanOptions{}, used) {
@@ -85,9 +85,9 @@ func Uses(ctx context.Context, s *session.Session) (all []Use, err error) {
 }
 
 // Stats sums up a session. A context counts once for each commit, and once since
-// the last one, however often it was used; so does a skill.
+// the last, however often it was used; so does a skill.
 type Stats struct {
-	Turns        int `json:"total_turns"`        // of the conversation as it stands
+	Turns        int `json:"total_turns"`        // of the present conversation
 	Tokens       int `json:"total_tokens"`       // of the history, by estimate
 	Compressions int `json:"compression_count"`  // compactions, including commits
 	Contexts     int `json:"contexts_used"`      // by their URIs

@@ -1,5 +1,5 @@
-// Package memorytest checks that a storage of memories keeps what
-// [memory.Storage] promises.
+// Package memorytest checks that a storage of memories keeps the promises of
+// [memory.Storage].
 package memorytest
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 // TestStorage checks every rule in a subtest of its name. It calls storage once for
-// each rule. The function that storage returns opens the same storage every time, at
-// first an empty one.
+// each rule. The function that storage returns opens the same storage every time; at
+// first it is empty.
 func TestStorage(t *testing.T, storage func(t *testing.T) (open func() memory.Storage)) {
 	for _, rule := range []struct {
 		name, text string
