@@ -1,19 +1,19 @@
-// Package search finds texts in sessions, compacted and rewound or not, and reads around
-// them: [Store] and [Session] for words, [Window], [Page] and [Read] for entries,
+// Package search finds texts in sessions, even compacted and rewound ones, and reads
+// around them: [Store] and [Session] for words, [Window], [Page] and [Read] for entries,
 // [ByPrefix] for the session that a person means. [RecallTools] makes tools for a model
 // of them.
 package search
 
 // Decisions:
 //
-// A session without a hit costs six system calls: its transcript is opened for the
-// search alone, read at once into a buffer of the worker, and leaves no state in the
+// A session without a hit costs six system calls: its transcript is opened only for
+// the search, read at once into a buffer of the worker, and leaves no state in the
 // store.
 //
-// Sessions are read backwards, so the newest hit comes first, and compactions, clips
-// and rewinds come before the lines they change. [session.Session.Where] finds out whether
-// hits were compacted or rewound; it reads a whole session only if a line of it moves others.
+// Sessions are read backwards, so the newest hit comes first, and compactions, clips and
+// rewinds come before the lines they change. [session.Session.Where] reports whether hits
+// were compacted or rewound; it reads a whole session only if one of its lines moves others.
 //
-// The application fixes the sessions of the recall tools, and no input of a model names
+// The application fixes the sessions of the recall tools; no input of a model can name
 // others. The notice about them is stored in the clip or the summary, so no option
 // changes a request.

@@ -9,8 +9,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// calls are the tool calls of a session, by their IDs, which may repeat; the last
-// one first.
+// calls are the tool calls of a session by ID. An ID may repeat; the last call
+// comes first.
 type calls map[string][]call
 
 // call is a tool call at its place.
@@ -19,8 +19,8 @@ type call struct {
 	name string
 }
 
-// tool returns the name of the tool that the result at an offset belongs to. It is the
-// last call with the ID, before the result or in its line.
+// tool returns the name of the tool that the result at an offset belongs to. The call
+// is the last one with the ID, before the result or in its line.
 func (c calls) tool(id string, at int64) string {
 	for _, call := range c[id] {
 		if call.at <= at {
@@ -30,7 +30,7 @@ func (c calls) tool(id string, at int64) string {
 	return ""
 }
 
-// calling is in lines with a call.
+// calling matches lines with a call.
 var calling = words.NewLiterals(`"tool_use"`)
 
 func readCalls(ctx context.Context, s *source) (calls, error) {
@@ -49,11 +49,11 @@ func readCalls(ctx context.Context, s *source) (calls, error) {
 	return all, nil
 }
 
-// compacting is in lines with a compaction.
+// compacting matches lines with a compaction.
 var compacting = words.NewLiterals(`"compaction"`)
 
-// readAbsent returns the IDs of entries whose items compactions carry but which
-// do not precede them.
+// readAbsent returns the IDs of entries that compactions carry items of, but
+// that do not precede them.
 func readAbsent(ctx context.Context, s *source) (map[string]bool, error) {
 	absent := map[string]bool{}
 	keep := func(lines []byte) bool { return len(absent) > 0 || compacting.In(lines) }

@@ -27,12 +27,12 @@ type match struct {
 	size int   // of the line
 }
 
-// together is how many hits of a session are marked together.
+// together is how many hits of a session are marked at once.
 const together = 256
 
 // read calls found, which must copy the match to keep it, for every entry that fits, the
-// newest first, with each word counted up to most. Hits of a ranked search lack excerpts,
-// and their places unless these decide which hits count.
+// newest first. It counts each word up to most times. Hits of a ranked search lack
+// excerpts, and marks unless r.only needs these.
 func (r *reading) read(ctx context.Context, most int, found func(*match) error) error {
 	var group []match
 	give := func() (err error) {
@@ -72,8 +72,8 @@ func (r *reading) read(ctx context.Context, most int, found func(*match) error) 
 	return give()
 }
 
-// mark sets Rewound, Compacted, Clipped and Hidden of hits of one session, which
-// [session.Session.Where] knows.
+// mark sets Rewound, Compacted, Clipped and Hidden of hits of one session, by
+// [session.Session.Where].
 func mark(ctx context.Context, hits []match) error {
 	if len(hits) == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (m 
 	if err != nil {
 		return m, false, err
 	}
-	if len(rest) < len(list) { // again without those that it turned out not to be about
+	if len(rest) < len(list) { // again, without the passages that do not count
 		if fit, ok = r.words.Look(ctx, textsOf(rest), most); !ok {
 			return m, false, nil
 		}
@@ -134,13 +134,13 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (m 
 	}, true, nil
 }
 
-// quote cuts the excerpt of a hit to about that many bytes.
+// quote cuts the excerpt of a hit to about size bytes.
 func (h *Hit) quote(size int) {
 	h.Excerpt, h.Start, h.End = words.Excerpt(h.Excerpt, h.Start, h.End, size)
 }
 
-// filter leaves out passages of other tools, of the reading tools, and carried
-// items whose entry is there. It runs only on entries that match the words.
+// filter drops passages of other tools and of the reading tools, and carried
+// items whose entry exists. It runs only on entries that match the words.
 func (r *reading) filter(ctx context.Context, at int64, list []passage) (rest []passage, err error) {
 	for _, p := range list {
 		switch {

@@ -10,14 +10,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Page returns up to n entries of the conversation that follow an entry, in their
-// order, or if n is negative up to -n that come before it. An empty entry ID means
-// either end: the first ones, or the last ones. A page holds the entries that
-// people want to see: messages, calls, results and compactions, with their IDs and
-// times. It omits rewound and hidden entries and includes compacted ones. The next page begins
-// with the ID of the last entry, or of the first.
+// Page returns up to n entries of the conversation after an entry, in order, or if n is
+// negative up to -n entries before it. An empty entry ID means either end: the first entries,
+// or the last ones. A page holds the entries that people want to see: messages, calls, results
+// and compactions, with their IDs and times. It omits rewound and hidden entries and includes
+// compacted ones. For the next page, pass the ID of the last entry, or of the first.
 //
-// An ID that is not there gives an error that matches [session.ErrNoEntry].
+// An unknown ID gives an error that matches [session.ErrNoEntry].
 func Page(ctx context.Context, s *session.Session, entryID string, n int) ([]transcript.Entry, error) {
 	var from transcript.Record
 	if entryID != "" && entryID != s.Ref().ID {
@@ -37,11 +36,10 @@ func Page(ctx context.Context, s *session.Session, entryID string, n int) ([]tra
 	})
 }
 
-// Window returns an entry and the messages around it in the transcript, in order:
-// at most before earlier and after later ones, each an entry of one message line.
-// Compacted entries are included, and clipped texts are whole; entries that a
-// rewind has taken back or that are hidden are left out unless the entry itself is one. An unknown ID
-// gives an error that matches [session.ErrNoEntry].
+// Window returns an entry and the messages around it in the transcript, in order: at most before
+// earlier and after later ones, each an entry of one message line. Compacted entries are included,
+// and clipped texts are whole; rewound and hidden entries are left out unless the entry itself is
+// one. An unknown ID gives an error that matches [session.ErrNoEntry].
 func Window(ctx context.Context, s *session.Session, entryID string, before, after int) ([]transcript.Entry, error) {
 	rec, err := find(ctx, s, entryID)
 	if err != nil {
@@ -67,9 +65,9 @@ func Window(ctx context.Context, s *session.Session, entryID string, before, aft
 	return slices.Concat(list, []transcript.Entry{rec.Entry}, behind), nil
 }
 
-// near returns the n entries that follow a record, or the -n before it if n is negative,
-// in their order: only records that shows accepts by content and by place. The zero
-// record means either end.
+// near returns the n entries after a record, or the -n before it if n is negative, in
+// order, but only entries that shows accepts by content and place. The zero record means
+// either end.
 func near(ctx context.Context, s *session.Session, rec transcript.Record, n int, shows func(transcript.Entry, rebuild.Where) bool) (list []transcript.Entry, err error) {
 	opts := session.ScanOptions{From: rec.Offset}
 	if n < 0 {
@@ -79,7 +77,7 @@ func near(ctx context.Context, s *session.Session, rec transcript.Record, n int,
 	if n == 0 {
 		return nil, nil
 	}
-	var found []transcript.Entry // that may be shown
+	var found []transcript.Entry // candidates to show
 	take := func() error {
 		ids := make([]string, len(found))
 		for i, e := range found {
@@ -107,7 +105,7 @@ func near(ctx context.Context, s *session.Session, rec transcript.Record, n int,
 	return list, take()
 }
 
-// find returns the record of an entry; of several with the ID the last one.
+// find returns the record of an entry, the last one with the ID.
 func find(ctx context.Context, s *session.Session, id string) (transcript.Record, error) {
 	if id != "" {
 		for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true, ID: id}) {

@@ -26,10 +26,10 @@ func (e *AmbiguousError) Error() string {
 		e.Query, len(e.Matches), strings.Join(names, ", "))
 }
 
-// ByPrefix returns the session that a person means: the one whose ID or key is
-// text, else the only one whose ID, key or title begins with it. A key means its current
-// session; the whole key is that of the store, or of the owner of a scope. Titles compare
-// like the words of a [Query]. The error is an [*AmbiguousError] or matches fs.ErrNotExist.
+// ByPrefix returns the session that a person means: the one whose ID or key is text, else
+// the only one whose ID, key or title begins with it. A key means its current session; a
+// whole key is one of the store, or of the owner of a scope. Titles compare like the words
+// of a [Query]. The error is an [*AmbiguousError] or matches fs.ErrNotExist.
 //
 // ByPrefix looks only at the sessions that [session.Store.List] returns for opts,
 // without After and Limit: no other session is found, makes a text ambiguous, or is
@@ -45,7 +45,7 @@ func ByPrefix(ctx context.Context, st *session.Store, text string, opts *session
 		return session.Info{}, fmt.Errorf("find %q: %w", text, err)
 	}
 	exactly := func(i session.Info) bool { return i.ID == text || i.Current && i.Key == text && i.Owner == st.Owner() }
-	folded := words.Fold(text) // empty for characters that nobody sees
+	folded := words.Fold(text) // empty for invisible characters
 	begins := func(i session.Info) bool {
 		return strings.HasPrefix(i.ID, text) || i.Current && strings.HasPrefix(i.Key, text) || folded != "" && strings.HasPrefix(words.Fold(i.Title), folded)
 	}

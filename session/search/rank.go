@@ -16,10 +16,10 @@ import (
 type ranking struct {
 	mu     sync.Mutex // guards the fields below
 	counts words.Ranking
-	best   []match // the best ones so far, the worst of them first
+	best   []match // the best so far, the worst of them first
 }
 
-// rank yields the best entries. One pass over the sessions counts, another one
+// rank yields the best entries. One pass over the sessions counts, another
 // keeps the best.
 func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
 	all := &ranking{counts: words.Ranking{With: make([]int64, s.words.Items())}}
@@ -40,15 +40,15 @@ func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
 	}
 }
 
-// count adds up the lines of a session and those that may have each word, by their
-// bytes: the rarity of a word needs no decoding.
+// count adds up the lines of a session, and per word those whose bytes may
+// contain it: the rarity of a word needs no decoding.
 func (all *ranking) count(ctx context.Context, r *reading) error {
 	var lines, size int64
 	with := make([]int64, r.words.Items())
 	keep := func(text []byte) bool {
 		several := bytes.Count(text, []byte("\n"))
 		if several > 0 && r.words.MayFit(text) {
-			return true // each of them comes alone
+			return true // each line then comes alone
 		}
 		lines += int64(several) + 1
 		size += int64(len(text)) + 1
@@ -90,7 +90,7 @@ func (all *ranking) choose(ctx context.Context, r *reading) error {
 	})
 }
 
-// compare orders hits from the worst to the best; of equal ones the newer is better.
+// compare orders hits from the worst to the best; of equals the newer is better.
 func compare(a, b match) int {
 	return cmp.Or(
 		cmp.Compare(a.Score, b.Score), a.Time.Compare(b.Time),

@@ -14,16 +14,16 @@ import (
 // A Slice selects the part of a text that [Read] returns. The zero value is its
 // beginning.
 type Slice struct {
-	// From and To are lines, from 1; To 0 is the last one.
+	// From and To are lines, from 1; a To of 0 is the last line.
 	From int `json:"from,omitempty"`
 	To   int `json:"to,omitempty"`
 	// Offset is where to begin, in bytes, if From is not set.
 	Offset int `json:"offset,omitempty"`
-	// Match is a regular expression, limited like [Query].Regexp: only lines that it matches, and Around lines
-	// before and after each.
+	// Match is a regular expression, limited like [Query].Regexp: it selects the matching lines,
+	// and Around lines before and after each.
 	Match  string `json:"match,omitempty"`
 	Around int    `json:"around,omitempty"`
-	// Max is how many bytes are returned at most; 0 means 16,384.
+	// Max is the most bytes to return; 0 means 16,384.
 	Max int `json:"max,omitempty"`
 }
 
@@ -31,23 +31,23 @@ type Slice struct {
 type Part struct {
 	Entry string `json:"entry"`
 	Text  string `json:"text"`
-	// Bytes and Lines are the size of all that the entry says.
+	// Bytes and Lines are the size of the entry's whole text.
 	Bytes int `json:"bytes"`
 	Lines int `json:"lines"`
-	// Matches is how many lines a Slice.Match has matched; some may be left out.
+	// Matches is how many lines Slice.Match matched; Text may omit some.
 	Matches int `json:"matches,omitempty"`
-	// Next is the Slice.Offset to continue with, of a part that was cut at
-	// Slice.Max; 0 if it was not.
+	// Next is the Slice.Offset to continue with if the part was cut at
+	// Slice.Max, otherwise 0.
 	Next int `json:"next,omitempty"`
 }
 
 const maxPart = 16 << 10
 
-// Read returns a part of the text of an entry, as it was appended: for example of
-// a clipped result, or of a compacted entry. With Slice.Match each line begins
-// with its number. Cuts are never inside a character. An unknown ID gives an
-// error that matches [session.ErrNoEntry], a bad expression or slice one that
-// matches [ErrQuery].
+// Read returns a part of the text of an entry as it was appended, even if the
+// entry was clipped or compacted. With Slice.Match each line begins with its
+// number. Cuts are never inside a character. An unknown ID gives an error that
+// matches [session.ErrNoEntry], a bad expression or slice one that matches
+// [ErrQuery].
 func Read(ctx context.Context, s *session.Session, entryID string, slice Slice) (p Part, err error) {
 	if min(slice.From, slice.To, slice.Offset, slice.Around, slice.Max) < 0 || slice.To > 0 && slice.To < slice.From {
 		err = fmt.Errorf("%w: there is no slice %+v", ErrQuery, slice)
@@ -110,8 +110,8 @@ func (s Slice) of(ctx context.Context, text string) (Part, error) {
 	return p, nil
 }
 
-// matching returns the lines between two places of a text that an expression
-// matches, with some around them and their numbers, until the room is used up.
+// matching returns the numbered lines between two places of a text that an expression matches, with
+// around lines before and after each, up to most bytes.
 func matching(ctx context.Context, text string, from, to int, pattern *words.Pattern, around, most int) (found string, matches int) {
 	all := strings.Split(text, "\n")
 	var hits []int
@@ -126,7 +126,7 @@ func matching(ctx context.Context, text string, from, to int, pattern *words.Pat
 		at += len(line) + 1
 	}
 	var sb strings.Builder
-	next := 0 // the first line that is not there yet
+	next := 0 // the first line not yet written
 	for _, hit := range hits {
 		for i := max(next, hit-around); i <= min(hit+around, len(all)-1); i++ {
 			line := fmt.Sprintf("%d: %s\n", i+1, all[i])
@@ -146,7 +146,7 @@ func matching(ctx context.Context, text string, from, to int, pattern *words.Pat
 	return strings.TrimSuffix(sb.String(), "\n"), len(hits)
 }
 
-// runeEnd returns the last place up to n where a character of a text ends.
+// runeEnd returns the last end of a character in a text, up to n.
 func runeEnd(text string, n int) int {
 	if n >= len(text) {
 		return len(text)

@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// RecallTool is a tool that reads entries no longer in the model's history.
+// RecallTool is a tool that reads entries missing from the model's history.
 type RecallTool struct {
 	transcript.Tool
 	call func(ctx context.Context, input json.RawMessage) (string, error)
@@ -38,7 +38,7 @@ func (t RecallTool) Call(ctx context.Context, input json.RawMessage) (string, er
 }
 
 // recallMost limits the bytes of the result of a [RecallTool], without a line about the
-// rest. A search shows recallHits entries if the model names no limit.
+// rest. A search shows recallHits entries if the model sets no limit.
 const (
 	recallMost   = 8_000
 	recallHits   = 10
@@ -48,19 +48,18 @@ const (
 
 // RecallTools returns the tools for a model to search its conversation, to read
 // around an entry, and to read the omitted part of a long result: recall_search,
-// recall_window and recall_read. They read s and the others, which the schemas do
-// not name and no input can change. Their definitions are the same for every
-// session; with a nil s they are definitions only, and calls fail.
+// recall_window and recall_read. They read s and the others; schemas do not name
+// these, and no input can change them. Their definitions are the same for every
+// session; with a nil s they are only definitions, and calls fail.
 //
-// Of s they show entries missing from its history because of a compaction or a
-// clip. Entries that a rewind has taken back or that are hidden are left out, and so
-// are the results of these tools. All lines of entries are indented, so that no text
-// can imitate another entry. A search shortens long entries around the match, so that
-// all entries of a page have room.
+// Of s they show entries missing from its history because of a compaction or a clip.
+// They omit rewound and hidden entries, and the results of these tools. All lines of
+// entries are indented, so that no text can imitate another entry. A search shortens
+// long entries around the match, so that all entries of a page have room.
 //
 // For clips and summaries to mention the tools, offer them in the Tools of a
-// guard.Guard, and set Recall in [session.Options].Compact for the compactions that no
-// guard asks for.
+// guard.Guard, and set Recall in [session.Options].Compact for compactions without a
+// guard.
 func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 	r := &recall{s: s, all: append([]*session.Session{s}, others...)}
 	tool := func(name, about, properties, required string, call func(context.Context, json.RawMessage) (string, error)) RecallTool {
@@ -101,13 +100,13 @@ func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 	}
 }
 
-// recall is what the tools of one model read.
+// recall holds the sessions of one model's tools.
 type recall struct {
 	s   *session.Session
 	all []*session.Session
 }
 
-// decode reads the input of a call, strictly: a model learns from the error.
+// decode reads the input of a call strictly: a model learns from the error.
 func decode(input json.RawMessage, args any) error {
 	d := json.NewDecoder(bytes.NewReader(input))
 	d.DisallowUnknownFields()
@@ -134,7 +133,7 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	if err != nil {
 		return "", err
 	}
-	run.shown, run.said = recallMost+1, true // what is cut here is cut again
+	run.shown, run.said = recallMost+1, true // the excerpt is cut again
 	run.only = func(h Hit) bool {
 		return !h.Rewound && !h.Hidden && (h.Session != r.s.Ref() || h.Compacted || h.Clipped)
 	}
@@ -189,12 +188,12 @@ type recalled struct {
 	start, end   int
 }
 
-// within returns the text in at most so many bytes, and whether that is all of it.
+// within returns the text in at most so many bytes, and whether it is whole.
 func (e recalled) within(most int) (text string, whole bool) {
 	if text = quote.Lines(strings.TrimSpace(e.text)); len(text) <= most {
 		return text, true
 	}
-	for size := most; size > 0; size = min(size-1, size*most/len(text)) { // the indentation takes room
+	for size := most; size > 0; size = min(size-1, size*most/len(text)) { // indentation takes room
 		part, _, _ := words.Excerpt(e.text, e.start, e.end, size)
 		if text = quote.Lines(strings.TrimSpace(part)); len(text) <= most {
 			return text, false
@@ -203,8 +202,8 @@ func (e recalled) within(most int) (text string, whole bool) {
 	return "", false
 }
 
-// pageOf writes entries of at most recallMost bytes. The longest are shortened, to the
-// same length.
+// pageOf writes entries of at most recallMost bytes. It shortens the longest ones to
+// equal lengths.
 func pageOf(list []recalled) string {
 	room := recallMost
 	sizes := make([]int, len(list))
@@ -257,12 +256,12 @@ func (r *recall) window(ctx context.Context, input json.RawMessage) (string, err
 		}
 	}
 	for len(list) > mostInWindow {
-		list = list[1 : len(list)-1] // blocks of entries that have many
+		list = list[1 : len(list)-1] // of an entry with many blocks
 	}
 	return pageOf(list), nil
 }
 
-// find calls f for each session until one has the entry, not hidden.
+// find calls f for each session until one shows the entry.
 func (r *recall) find(ctx context.Context, entry string, f func(s *session.Session) error) (err error) {
 	for _, s := range r.all {
 		var where map[string]rebuild.Where

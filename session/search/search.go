@@ -20,25 +20,25 @@ import (
 )
 
 // A Query selects the hits of [Store]. Either Text or Regexp is set; all other
-// fields that are set must match as well.
+// set fields must match as well.
 type Query struct {
 	// Text holds words, in any script: whole ones, parts of identifiers (user of
 	// getUserByID, b/c.go of a/b/c.go), beginnings of words with a trailing *, and
-	// phrases in double quotes. In scripts that put no spaces between words, a word
-	// is found anywhere. An emoji is a word. Case does not matter, nor do forms by NFKC
-	// of Unicode 15, rare ones excepted, curly apostrophes, soft hyphens, characters
-	// without width, points of Arabic and Hebrew, and the color of an emoji. Accents do:
-	// cafe does not find café. An entry must have all words, of which 64 in 4 kB of text
-	// are allowed; phrases count as words. If Ranked is set one is
-	// enough, and neighbouring characters of scripts without spaces count in pairs.
+	// phrases in double quotes. In scripts without spaces between words, a word is found
+	// anywhere. An emoji is a word. These do not matter: case, forms by NFKC of Unicode
+	// 15 (with rare exceptions), curly apostrophes, soft hyphens, characters without
+	// width, points of Arabic and Hebrew, and the color of an emoji. Accents do: cafe
+	// does not find café. An entry must contain all words, at most 64 in 4 kB of text;
+	// phrases count as words. If Ranked is set one word is enough, and neighbouring
+	// characters of scripts without spaces count in pairs.
 	Text string `json:"text,omitempty"`
 	// Regexp is a regular expression of package regexp. It sees one block of an
-	// entry at a time, with its case and width. At most 2 kB are allowed, and 1,000
-	// instructions of its program, to which repetitions like x{500} add most.
+	// entry at a time, with its case and width. It may have at most 2 kB, and 1,000
+	// instructions when compiled: repetitions like x{500} take most.
 	Regexp string `json:"regexp,omitempty"`
 	// Ranked asks for the best entries instead of the newest, by BM25: a line is a
-	// document, and how rare a word is goes by the lines of the chosen sessions that
-	// may have it by their bytes. It needs Text.
+	// document, and the rarity of a word follows from the lines of the chosen
+	// sessions whose bytes may contain it. It needs Text.
 	Ranked bool `json:"ranked,omitempty"`
 
 	Role  string `json:"role,omitempty"`  // user, assistant, tool or system, see [Hit]
@@ -63,8 +63,8 @@ type Hit struct {
 	Session session.Ref `json:"session"`
 	Entry   string      `json:"entry"` // its ID
 	Time    time.Time   `json:"time,omitzero"`
-	// Role is who speaks: user, assistant, tool for the results of calls, system
-	// for system prompts, the summaries of compactions and data of the application.
+	// Role is the speaker: user, assistant, tool for results of calls, or system
+	// for system prompts, summaries of compactions and data of the application.
 	Role string `json:"role"`
 	// Block is the index, in the content of the entry, of the block with the
 	// match, and Type the type of that block: text, thinking, tool_use,
@@ -73,10 +73,10 @@ type Hit struct {
 	// application on the entry.
 	Block int    `json:"block"`
 	Type  string `json:"type"`
-	Tool  string `json:"tool,omitempty"` // of a call or of a result whose call is there
+	Tool  string `json:"tool,omitempty"` // of a call, or of a result whose call exists
 
-	// The place of the entry: Rewound, it left the history; Compacted, a summary
-	// replaces it; Clipped, the history shows a shorter content; Hidden, it was taken
+	// The place of the entry. Rewound: it left the history. Compacted: a summary
+	// replaces it. Clipped: the history shows shorter content. Hidden: it was taken
 	// out of the history.
 	Rewound   bool `json:"rewound,omitempty"`
 	Compacted bool `json:"compacted,omitempty"`
@@ -91,29 +91,29 @@ type Hit struct {
 	End     int    `json:"end"`
 }
 
-// ErrQuery reports a [Query] that cannot be searched for. The error has the
+// ErrQuery reports a [Query] that cannot be searched for. The error gives the
 // reason.
 var ErrQuery = errors.New("the query cannot be used")
 
 const maxText = 4 << 10 // bytes of a Query.Text
 
-// rankedLimit is the Limit of a Ranked search that has none.
+// rankedLimit is the Limit of a Ranked search without one.
 const rankedLimit = 20
 
-// Store yields the entries that fit a query, of whole transcripts: compacted,
-// clipped, hidden and rewound places are found and marked. Hits come from the session with
-// the newest message first, and in a session the newest entry first; a Ranked
-// search yields the best one first.
+// Store yields the entries of whole transcripts that fit a query: it also finds and marks
+// compacted, clipped, hidden and rewound entries. Hits come from the session with the
+// newest message first, and in a session the newest entry first; a Ranked search yields
+// the best one first.
 //
 // Without an index, all transcripts that q.Sessions chooses are read, on all cores,
-// each by one. Lines that cannot match are not decoded. Memory grows with the
-// transcripts only in [session.Session.Where]. Nothing is locked: entries that are
-// appended during the search may be found or not, and a session that is deleted
-// during it is left out.
+// each on one. Lines that cannot match are not decoded. Memory grows with the
+// transcripts only in [session.Session.Where]. No lock is taken: entries appended
+// during the search may be found or not, and a session deleted during it is left
+// out.
 //
-// Repeated text is left out: the results of [RecallTools], the items that a
-// compaction carries over from entries that are there, and lines that a fork has copied
-// from a session that is searched as well.
+// Repeated text is left out: the results of [RecallTools], the items that a compaction
+// carries over from present entries, and lines that a fork copied from a session that
+// is also searched.
 //
 // A query that cannot be used gives an error that matches [ErrQuery]. The sequence
 // ends after the first pair with an error. It may be ranged over several times and
@@ -145,7 +145,7 @@ func Session(ctx context.Context, s *session.Session, q Query) iter.Seq2[Hit, er
 	}
 }
 
-// choose chooses the sessions, the one with the newest message first.
+// choose chooses the sessions, with the newest message first.
 func (s *search) choose(ctx context.Context, st *session.Store) error {
 	opts := s.query.Sessions
 	opts.After, opts.Limit = "", 0
@@ -165,11 +165,11 @@ type search struct {
 	query Query
 	words *words.Query
 	all   []*source
-	one   bool // a session that is not there is an error
+	one   bool // a missing session is an error
 
 	shown int            // bytes of an excerpt
-	said  bool           // only what users, models and tools have said
-	only  func(Hit) bool // if it is set: which hits count, by where they stand
+	said  bool           // only texts of users, models and tools
+	only  func(Hit) bool // if set: which hits count, by their place
 }
 
 // source is a session that is searched.
@@ -177,11 +177,10 @@ type source struct {
 	ref session.Ref
 	st  *session.Store
 	s   *session.Session // nil until a call needs it
-	own bool             // leaves out lines that are searched where they were copied from
+	own bool             // leaves out copied lines, searched in their source
 }
 
-// session returns a handle on the session. Most searches find nothing in most sessions
-// and need none.
+// session returns a handle on the session. Most sessions, without hits, need none.
 func (o *source) session(ctx context.Context) (_ *session.Session, err error) {
 	if o.s == nil {
 		o.s, err = o.st.Get(ctx, o.ref)
@@ -205,7 +204,7 @@ func newSearch(q Query) (*search, error) {
 	case q.Text != "" && q.Regexp != "":
 		err = errors.New("set Text or Regexp, not both")
 	case !slices.Contains([]string{"", string(transcript.RoleUser), string(transcript.RoleAssistant), roleTool, roleSystem}, q.Role):
-		err = fmt.Errorf("there is no role %q: use user, assistant, tool or system", q.Role)
+		err = fmt.Errorf("unknown role %q: use user, assistant, tool or system", q.Role)
 	case q.Limit < 0:
 		err = fmt.Errorf("the limit is %d", q.Limit)
 	case q.Regexp != "" && q.Ranked:
@@ -238,7 +237,7 @@ func (s *search) isGone(err error) bool {
 	return !s.one && (errors.Is(err, session.ErrReplaced) || errors.Is(err, fs.ErrNotExist))
 }
 
-// workers is how many sessions are read at the same time.
+// workers is how many sessions to read at the same time.
 func (s *search) workers() int { return max(1, min(runtime.GOMAXPROCS(0), len(s.all))) }
 
 // each calls f for every session, some at the same time.
@@ -257,17 +256,17 @@ func (s *search) each(ctx context.Context, f func(ctx context.Context, r *readin
 	return cmp.Or(group.Wait(), ctx.Err())
 }
 
-// found is a hit of a session, or why there are no further ones.
+// found is a hit of a session, or the error that ends them.
 type found struct {
 	hit Hit
 	err error
 }
 
-// readAhead is how many hits of a session are kept for the loop.
+// readAhead is how many hits of a session wait for the loop.
 const readAhead = 16
 
-// newest yields hits in the order of the sessions. The next ones are read ahead,
-// each up to its first hits.
+// newest yields hits in the order of the sessions. It reads the next sessions
+// ahead, each up to its first hits.
 func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -305,7 +304,7 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 	}
 }
 
-// hand reads the session and hands its hits over.
+// hand reads the session and sends its hits to out.
 func (r *reading) hand(ctx context.Context, out chan<- *found) {
 	send := func(f found) error {
 		select {
@@ -317,6 +316,6 @@ func (r *reading) hand(ctx context.Context, out chan<- *found) {
 	}
 	err := r.read(ctx, 0, func(m *match) error { return send(found{hit: m.Hit}) })
 	if err != nil && !r.isGone(err) {
-		_ = send(found{err: err}) // else the search is over
+		_ = send(found{err: err}) // otherwise the search is over
 	}
 }

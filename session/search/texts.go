@@ -20,18 +20,18 @@ type passage struct {
 	call, carried string
 }
 
-// The roles of a [Hit] that no message has.
+// The roles of a [Hit] that messages lack.
 const (
 	roleTool   = "tool"
 	roleSystem = "system"
 )
 
-// kindApp is the type of data that an application has put on an entry. No model
+// kindApp is the type of data that an application put on an entry. No model
 // sees it.
 const kindApp = "app"
 
-// passages returns the texts of an entry. State repeated in a compaction or a header is
-// searched where it was set.
+// passages returns the texts of an entry. State that a compaction or a header repeats
+// is searched where it was set.
 func passages(e transcript.Entry) []passage {
 	var list []passage
 	switch b := e.Body.(type) {
@@ -93,8 +93,8 @@ func textOf(b transcript.Block) string {
 	return ""
 }
 
-// scalars returns the strings and numbers in a JSON value, each on a line of its
-// own, without the names of members.
+// scalars returns the strings and numbers in a JSON value, each on its own line,
+// without the names of members.
 func scalars(value []byte) string {
 	var sb strings.Builder
 	var walk func(v []byte, depth int)
@@ -134,12 +134,12 @@ func textsOf(list []passage) []string {
 	return texts
 }
 
-// isRecall reports whether a passage is of one of the reading tools: a call, or a
+// isRecall reports whether a passage belongs to a reading tool: a call, or a
 // result that repeats entries.
 func isRecall(p passage) bool {
 	return p.tool == recalltool.Search || p.tool == recalltool.Window || p.tool == recalltool.Read
 }
 
-// excerptSize is how many bytes of a text a [Hit] shows, of which a quarter come
+// excerptSize is how many bytes of a text a [Hit] shows, a quarter of them
 // before the match.
 const excerptSize = 400
