@@ -11,11 +11,11 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// go test ./compact samples the long histories. -soak=gate tries all of them,
-// which .ci/run asks for.
+// go test ./compact samples the long histories. -soak=gate, as in .ci/run,
+// tries all of them.
 var soak = flag.String("soak", "short", "how much the tests of long histories try: short, gate or long")
 
-// amount is how far such a test goes.
+// amount is the extent of such a test.
 func amount[T any](short, gate T) T {
 	if *soak == "short" {
 		return short

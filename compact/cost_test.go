@@ -11,7 +11,7 @@ import (
 
 // The cost of each default in 1,000 turns: how often the provider's cached prefix
 // is lost, and how many tokens a summarizer reads. The benefit is the share of the
-// window that is still filled after a compaction.
+// window that stays filled after a compaction.
 func TestCostOfKeep(t *testing.T) {
 	t.Parallel()
 	turns := amount(40, 1_000)

@@ -99,8 +99,7 @@ func TestDocumentChunks(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// checkChunks checks that pieces are small enough, and that they are all of
-// the text.
+// checkChunks checks that pieces are small enough, and together the whole text.
 func checkChunks(t *testing.T, name string, msgs []transcript.Message, size int) {
 	t.Helper()
 	list, err := compact.Chunks(msgs, size)

@@ -67,7 +67,7 @@ func TestEitherCancelled(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// One that hangs until the deadline leaves time for the next.
+// A summarizer that hangs until the deadline leaves time for the next.
 func TestEitherDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -20,7 +20,7 @@ var (
 	ErrNoRoom     error = errNoRoom
 )
 
-// The reasons that no program branches on.
+// The reasons that programs do not branch on.
 const (
 	NoCut    = noCut
 	TooLarge = tooLarge

@@ -22,7 +22,7 @@ func extracted(t *testing.T, in compact.Input) string {
 	return text
 }
 
-// checkExtract checks what holds for every extract.
+// checkExtract checks the rules for every extract.
 func checkExtract(t *testing.T, text string, size int) {
 	t.Helper()
 	if size == 0 {
@@ -114,7 +114,7 @@ func TestExtractiveSizes(t *testing.T) {
 	}
 }
 
-// When room is short the first text and the newest ones are there.
+// When room is short the first text and the newest ones stay.
 func TestExtractiveNewest(t *testing.T) {
 	var msgs []transcript.Message
 	for i := range 200 {
@@ -131,7 +131,7 @@ func TestExtractiveNewest(t *testing.T) {
 }
 
 // A summary of a summary of a summary keeps to its size, with the beginning of
-// the first one and the end of the last one.
+// the first text and the end of the last one.
 func TestExtractiveRepeated(t *testing.T) {
 	text := "The goal is to migrate /srv/billing. " + facts(20)
 	for i := range 30 {
@@ -148,8 +148,7 @@ func TestExtractiveRepeated(t *testing.T) {
 	}
 }
 
-// Texts that are taken for a path, a URL or an identifier, and texts that are
-// not.
+// Texts that count as a path, a URL or an identifier, and texts that do not.
 func TestIdentifiers(t *testing.T) {
 	for text, want := range map[string]string{
 		"Either and/or 3.14 of e.g. N/A in 2026. Well... 12:30:45, 1/2, 20%": "",

@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// margin returns how the lines begin that are not indented.
+// margin returns the beginnings of unindented lines.
 func margin(text string) (list []string) {
 	for _, line := range quotetest.Margin(text) {
 		word, _, _ := strings.Cut(line, ":")
@@ -27,7 +27,7 @@ func margin(text string) (list []string) {
 	return list
 }
 
-// Whatever the items of a compaction hold, only headings and items begin at the
+// Whatever a compaction's items contain, only headings and items begin at the
 // margin.
 func TestForgedItems(t *testing.T) {
 	of := func(s string) transcript.Compaction {

@@ -68,7 +68,7 @@ func fuzzMessages(data string) []transcript.Message {
 	return msgs
 }
 
-// Pieces of any messages are small enough, and are the whole text.
+// Pieces of any messages are small enough, and together the whole text.
 func FuzzDocumentChunks(f *testing.F) {
 	for _, s := range fuzzSeeds {
 		f.Add(s, 100)
@@ -78,8 +78,8 @@ func FuzzDocumentChunks(f *testing.F) {
 	})
 }
 
-// Extracts of anything have the size that is allowed, and reading one and
-// writing it again changes nothing.
+// Extracts of any messages have the allowed size, and reading and writing one
+// again changes nothing.
 func FuzzExtractive(f *testing.F) {
 	for _, s := range fuzzSeeds {
 		f.Add(s, "Extract of 7 messages, made without a model.\n\n## First request\n- a\n  b\n\n## The user said (3 more left out)\n- c\nd", uint16(300))

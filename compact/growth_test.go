@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// After a hundred compactions a summary is no longer than after one may be,
-// even if the model only ever adds to it.
+// After a hundred compactions a summary is within the limit of the first, even
+// if the model only adds to it.
 func TestGrowth(t *testing.T) {
 	grows := &scripted{answer: func(call int, text string) (*transcript.Response, error) {
 		return answered(between(text, "summary_so_far") + fmt.Sprintf("\nFact %d: the town has paid for bridge number %d, as it had said it would.", call, call)), nil

@@ -15,7 +15,7 @@ import (
 
 // With the reading tools a compaction counts its omissions, over several compactions,
 // names the entry of a paste, and explains the tools. Without them the summary stays as
-// the summarizer wrote it.
+// it was written.
 func TestLeft(t *testing.T) {
 	for _, offered := range []bool{false, true} {
 		f, messages := rebuild.New(nil), 0
@@ -33,7 +33,7 @@ func TestLeft(t *testing.T) {
 					called(id, "read", fmt.Sprintf(`{"path":"/srv/%s/a file with a long name of its own.go"}`, id)), transcript.ToolResult(id, "package main"), transcript.AssistantText("Done."))
 			}
 			h := f.History()
-			messages += compact.Plan(h, opts).At // the first one has the summary before its text
+			messages += compact.Plan(h, opts).At // the first message begins with the summary
 			c, err := compactOnce(t, f, opts)
 			require.NoError(t, err)
 			text, left := recalltool.Cut(c.Summary)

@@ -53,7 +53,7 @@ func between(text, mark string) string {
 	return text
 }
 
-// check checks what holds for every request of a model.
+// check checks the rules for every request of a model.
 func (s *scripted) check(t *testing.T, m compact.Model, most int) {
 	t.Helper()
 	if len(s.requests) > most {
@@ -115,7 +115,7 @@ func TestModelOneCall(t *testing.T) {
 	require.Equal(t, "Before. &lt;/Summary_So_Far>", between(s.requests[0].Messages[0].Text(), "summary_so_far"))
 }
 
-// Each piece comes with the summary of those before it.
+// Each piece comes with the summary of the pieces before.
 func TestModelPieces(t *testing.T) {
 	s := &scripted{}
 	m := compact.Model{Complete: s.Complete, Window: 4096, MaxOutput: 512}
@@ -198,7 +198,7 @@ func TestModelWindows(t *testing.T) {
 	}
 }
 
-// A prompt names the parts of the history that it leaves out.
+// A prompt notes the parts of the history that it leaves out.
 func TestModelLeavesOut(t *testing.T) {
 	all := ""
 	s := &scripted{}
@@ -217,7 +217,7 @@ func TestModelLeavesOut(t *testing.T) {
 	}
 }
 
-// A summary that is too long is returned once.
+// A summary that is too long goes back to the model once.
 func TestModelShorter(t *testing.T) {
 	s := &scripted{}
 	s.answer = func(call int, text string) (*transcript.Response, error) {

@@ -15,15 +15,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The summary of this test holds nothing.
+// keepsNothing writes a summary without facts.
 func keepsNothing(context.Context, compact.Input) (string, error) {
 	return strings.Repeat("They went through several matters, one after the other, and continued. ", 6), nil
 }
 
-// depths are the compactions after which a fact counts in the next column.
+// depths are the numbers of compactions at which a column ends.
 var depths = []int{1, 3, 6, 10, 15, 20}
 
-// TestNotes is a second measurement of carried texts, by another author than
+// TestNotes measures carried texts again, with texts by another author than
 // TestUserWords. Its least shares hold for each language.
 func TestNotes(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func testNotes(t *testing.T, window int, language string) {
 	type cell struct{ found, all int }
 	table := map[string][]cell{}
 	user, tokens := 0, 0
-	age := map[string]int{} // facts -> compactions since
+	age := map[string]int{} // fact -> compactions since
 	next := func() []transcript.Item {
 		items := n.next()
 		for _, item := range items {

@@ -19,8 +19,8 @@ import (
 // notesSeed was committed before anything was tuned to it.
 const notesSeed = 3141
 
-// note is a fact that the user said or a file held, word for word. A newer one with
-// the same key replaces it.
+// note is a fact from the user or a file, word for word. A newer note with the same
+// key replaces it.
 type note struct {
 	kind, key string
 	texts     []string
@@ -33,7 +33,7 @@ type notes struct {
 	slots, sentences map[string][]string
 	turn             int
 	live             map[string]note
-	fixes            []fix // for decisions that are still to be corrected
+	fixes            []fix // corrections still to come
 }
 
 type fix struct {
@@ -69,8 +69,8 @@ func (n *notes) one(list []string) string { return list[n.IntN(len(list))] }
 
 var slot = regexp.MustCompile(`\{([a-z]+)\d?\}`)
 
-// fill replaces the slots of a template. Equal slots get the same value, and slots of
-// one list different ones.
+// fill replaces the slots of a template. Equal slots get the same value, other slots
+// of the same list different ones.
 func (n *notes) fill(template string, known map[string]string) string {
 	text := slot.ReplaceAllStringFunc(template, func(name string) string {
 		if known[name] == "" {
@@ -105,7 +105,7 @@ func (n *notes) remember(kind, key string, texts ...string) {
 	n.live[key] = note{kind, key, texts}
 }
 
-// fact returns a sentence to be remembered.
+// fact returns a sentence to remember.
 func (n *notes) fact() string {
 	if len(n.fixes) > 0 && n.IntN(4) == 0 {
 		at := n.IntN(len(n.fixes))

@@ -31,10 +31,10 @@ func (flat) Count(system string, _ []transcript.Tool, msgs []transcript.Message)
 	return n
 }
 
-// history folds what the words say: u a user text, a an answer, c an answer
-// with a call x<i>, r the result of the latest call, cc an answer with two
-// calls and rr their results; anything else fails. Every word is an append with
-// the ID e0, e1 ...
+// history folds the messages that the words name: u is a user text, a an
+// answer, c an answer with a call x<i>, r the result of the latest call, cc an
+// answer with two calls, rr their results; other words fail. Every word is an
+// append with the ID e0, e1 ...
 func history(t testing.TB, words string, opts *rebuild.Options) rebuild.History {
 	t.Helper()
 	return fold(t, words, opts).History()
@@ -72,7 +72,7 @@ func fold(t testing.TB, words string, opts *rebuild.Options) *rebuild.Fold {
 	return f
 }
 
-// add adds an append whose entries have the IDs id, id+ ...
+// add appends entries with the IDs id, id+ ...
 func add(t testing.TB, f *rebuild.Fold, id string, items ...transcript.Item) {
 	t.Helper()
 	next := id
@@ -86,7 +86,7 @@ func TestPlan(t *testing.T) {
 	tests := []struct {
 		name, words string
 		opts        compact.Options
-		want        string // at first-kept covers-to [split], or the reason
+		want        string // At FirstKept CoversTo [split], or the reason
 	}{
 		{"nothing at all", "", compact.Options{Keep: compact.Keep{Tokens: 10}}, string(compact.TooShort)},
 		{"the default keeps 20,000 tokens", long, compact.Options{}, string(compact.TooShort)},
@@ -130,7 +130,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// The numbers of claw0, for histories of plain texts.
+// claw0's numbers, for histories of plain texts.
 func TestFractionSizes(t *testing.T) {
 	want := map[int]int{4: 0, 5: 0, 6: 2, 7: 3, 8: 4, 9: 4, 10: 5, 12: 6, 20: 10, 21: 10, 40: 20, 100: 50}
 	for n, covered := range want {
@@ -165,8 +165,8 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
-// Results that came before their calls or long after them: a cut keeps the same
-// as the fold.
+// Results from before their calls or long after them: a cut keeps the same
+// messages as the fold.
 func TestOddOrders(t *testing.T) {
 	call := func(id string) transcript.Message {
 		return transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
@@ -212,7 +212,7 @@ func TestOddOrders(t *testing.T) {
 	}
 }
 
-// wholeTurn is a turn that is appended at once.
+// wholeTurn is a turn in one append.
 type wholeTurn struct {
 	transcript.Custom
 	items []transcript.Item
@@ -226,14 +226,14 @@ func turns(callID string) wholeTurn {
 	}}
 }
 
-// checkCuts asserts of every legal cut that the fold keeps exactly the blocks
+// checkCuts asserts for every legal cut that the fold keeps exactly the blocks
 // after it, and that the history is valid.
 func checkCuts(t *testing.T, f *rebuild.Fold, strict bool) {
 	t.Helper()
 	h := f.History()
 	// Blocks that the fold left out or moved may find another partner in the
-	// kept part alone. The history does not always show that, which is why
-	// Options.Check exists.
+	// kept part alone. The history does not always show that: hence
+	// Options.Check.
 	lost := []rebuild.Rule{"doubled-result", "orphan-result", "doubled-call", "unfinished-call", "moved-result"}
 	hidden := slices.ContainsFunc(f.Report(), func(r rebuild.Repair) bool {
 		return !strict && slices.Contains(lost, r.Rule) || r.Rule == "doubled-result" // shown as a text without its call
@@ -258,7 +258,7 @@ func checkCuts(t *testing.T, f *rebuild.Fold, strict bool) {
 	}
 }
 
-// checkValid asserts that a history renders to a request that is accepted.
+// checkValid asserts that a history renders to a valid request.
 func checkValid(t testing.TB, h rebuild.History) {
 	t.Helper()
 	body, _, err := anthropic.Format{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
@@ -282,7 +282,7 @@ func blocks(msgs []transcript.Message) string {
 	return sb.String()
 }
 
-// Any sequence of appends: each cut that Plan makes is one the fold agrees with.
+// Any sequence of appends: the fold agrees with each cut of Plan.
 func FuzzCuts(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed, uint8(40))
@@ -319,8 +319,7 @@ func FuzzCuts(f *testing.F) {
 						items = append(items, transcript.Compaction{Summary: "sum", FirstKept: first, CoversTo: covers, Read: read})
 					}
 				}
-				// No program appends a result together with the call that comes
-				// after it.
+				// No program appends a result together with a call after it.
 				if rnd.IntN(3) > 0 || endsWithResult(items) {
 					break
 				}

@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// recalled counts facts searched for, and found.
+// recalled counts the facts searched for and found.
 type recalled struct{ asked, found int }
 
 func (r recalled) share() float64 { return float64(r.found) / float64(max(r.asked, 1)) }
@@ -19,16 +19,16 @@ func (r recalled) share() float64 { return float64(r.found) / float64(max(r.aske
 // recallRun holds the measurements of a conversation with six compactions.
 type recallRun struct {
 	kinds         map[string]*recalled
-	leaked        []string // secrets in what code carries
-	carried, made float64  // the most in parts of the window, without and with the summary
-	filled        float64  // the mean
+	leaked        []string // secrets that code carries
+	carried, made float64  // greatest shares of the window, without and with the summary
+	filled        float64  // the mean share
 	least, most   int      // sizes after compactions
 	grown         []float64
 	extracts      bool // the summaries are also made by code
 }
 
-// recall runs conversations through six compactions each, several of small
-// windows. After each it looks for every fact that was stated before and is no
+// recall runs conversations through six compactions each, several if the window
+// is small. After each compaction it looks for every earlier fact that is no
 // longer shown verbatim.
 func recall(t *testing.T, window int, share float64, s compact.Summarizer) *recallRun {
 	t.Helper()
@@ -51,8 +51,8 @@ func (run *recallRun) talk(t *testing.T, w *recallWork, window int, s compact.Su
 	})
 }
 
-// look looks for the facts in a history after a compaction, and returns its
-// size.
+// look looks for the facts in a history after a compaction, and returns the
+// history's size.
 func (r *recallRun) look(w *recallWork, h rebuild.History, window int) int {
 	var kept, made []transcript.Message
 	for _, m := range h.Messages {
@@ -155,8 +155,8 @@ func TestRecallOfFacts(t *testing.T) {
 	}
 }
 
-// Without a model no secret that the user, a tool or the assistant has told is
-// in anything that a compaction adds.
+// Without a model, no text that a compaction adds contains a secret from the
+// user, a tool or the assistant.
 func TestRecallOfSecrets(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{.01, .20} {

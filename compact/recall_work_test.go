@@ -15,7 +15,7 @@ import (
 // recallSeed is the seed of the conversations in docs/BENCHMARKS.md.
 const recallSeed = 20261122
 
-// The kinds of facts that a conversation has.
+// The kinds of facts in a conversation.
 const (
 	aConstraint = "constraints"
 	aCorrection = "corrections"
@@ -30,13 +30,13 @@ const (
 // ofUser are the kinds of facts that are sentences of the user.
 var ofUser = []string{aConstraint, aCorrection, aDeferred, aDecision}
 
-// recallFact is something to be remembered, as it was written.
+// recallFact is a text to be remembered, as written.
 type recallFact struct{ kind, text string }
 
-// recallWork makes up a conversation with a coding agent: what the user asks
-// for, in sentences of which some are facts to remember, and long turns of
-// calls. A turn continues until the user's words are no more than their share of
-// all tokens. The same seed gives the same conversation.
+// recallWork makes up a conversation with a coding agent: requests of the user,
+// in which some sentences are facts to remember, and long turns of calls. A turn
+// continues until the user's words are at most their share of all tokens. The
+// same seed gives the same conversation.
 type recallWork struct {
 	*rand.Rand
 	share       float64 // of the user's words in all tokens
@@ -71,7 +71,7 @@ func (w *recallWork) told(kind, text string) string {
 }
 
 // next returns the next append: the user's text if a turn begins, else an
-// answer with calls and then, each on its own, their results.
+// answer with calls, and then each of their results.
 func (w *recallWork) next() []transcript.Item {
 	var items []transcript.Item
 	switch {
@@ -95,7 +95,7 @@ func (w *recallWork) next() []transcript.Item {
 	return items
 }
 
-// request is what the user writes to begin a turn.
+// request is a text of the user that begins a turn.
 func (w *recallWork) request() string {
 	said := []string{fmt.Sprintf("Please go on with part %d of the %s.", w.number(), w.pick("importer scheduler parser report dashboard migration"))}
 	switch w.IntN(8) {
@@ -120,7 +120,7 @@ func (w *recallWork) request() string {
 	return strings.Join(said, " ")
 }
 
-// id is one of what people type to name something.
+// id is an identifier of the kinds that people type.
 func (w *recallWork) id() string {
 	n := w.number()
 	switch w.IntN(5) {
@@ -146,7 +146,7 @@ func (w *recallWork) paste() string {
 	return sb.String()
 }
 
-// secret is a text that must not be handed on.
+// secret is a text that must not be carried.
 func (w *recallWork) secret() string {
 	const letters = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 	var sb strings.Builder
@@ -159,7 +159,7 @@ func (w *recallWork) secret() string {
 	return fmt.Sprintf(shapes[w.IntN(len(shapes))], s)
 }
 
-// talk is what the assistant says.
+// talk is a text of the assistant.
 func (w *recallWork) talk(sentences int) string {
 	var sb strings.Builder
 	for range sentences {
@@ -169,7 +169,7 @@ func (w *recallWork) talk(sentences int) string {
 	return strings.TrimSpace(sb.String())
 }
 
-// path is a file: half of the time one that was used before.
+// path is a file: half of the time one from before.
 func (w *recallWork) path() string {
 	if len(w.files) > 3 && w.one(2) {
 		return w.files[len(w.files)-1-w.IntN(min(len(w.files), 20))]
@@ -179,7 +179,7 @@ func (w *recallWork) path() string {
 	return p
 }
 
-// output is the result of a call that has worked: about as many lines.
+// output is the result of a successful call, of about that many lines.
 func (w *recallWork) output(lines int) string {
 	var sb strings.Builder
 	for i := range lines {
@@ -233,8 +233,7 @@ func (w *recallWork) step() []transcript.Item {
 	return []transcript.Item{call, transcript.ToolResult(id, result)}
 }
 
-// failure is the output of a failed tool: the cause is at the beginning or at
-// the end.
+// failure is the output of a failed tool: the cause comes first or last.
 func (w *recallWork) failure() string {
 	what := w.told(aFailure, fmt.Sprintf("%s of %s failed with code %d", w.pick("build test lookup upload"), w.name(), w.number()))
 	if w.one(8) {
@@ -253,8 +252,8 @@ func (w *recallWork) failure() string {
 // marks matches the marks of a document.
 var marks = regexp.MustCompile(`(?m)^\[[^\]]*\]: `)
 
-// halfOf is a summarizer that keeps every second sentence, as often as it takes
-// to keep to its length.
+// halfOf is a summarizer that keeps every second sentence, again and again
+// until the text fits.
 func halfOf(_ context.Context, in compact.Input) (string, error) {
 	text := in.Previous + "\n" + compact.Document{Results: 500}.Text(in.Messages)
 	text = marks.ReplaceAllString(text, "")

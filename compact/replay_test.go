@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A plan that was written as JSON and read again does the same.
+// A plan has the same effect after it was written as JSON and read.
 func TestReplay(t *testing.T) {
 	h := conversation(t, 60)
 	for _, opts := range []*compact.Options{
@@ -44,7 +44,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A plan is refused for another history, and made-up numbers do no harm.
+// Run refuses a plan of another history, and made-up numbers do no harm.
 func TestReplayElsewhere(t *testing.T) {
 	h, opts := conversation(t, 60), &compact.Options{Keep: compact.Keep{Turns: 5}}
 	cut := compact.Plan(h, opts)
@@ -68,7 +68,7 @@ func TestReplayElsewhere(t *testing.T) {
 	require.Equal(t, nthSummary(2), c.Summary)
 }
 
-// Plan counts the parts that every request repeats first, and its refusal has
+// Plan first counts the parts that every request repeats; its refusal holds
 // their sizes.
 func TestNoRoom(t *testing.T) {
 	h := conversation(t, 60)
@@ -93,8 +93,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// If nearly everything cannot be summarised, no summarizer is called for the
-// rest; and after a call, the history is small enough for a while.
+// If almost no part can be summarised, no summarizer is called for it; and
+// after a call, the history is small enough for a while.
 func TestNoGain(t *testing.T) {
 	f := fold(t, "u a u a u c r", nil)
 	add(t, f, "x", transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: "big", Name: "f", Input: []byte("{}")}}})
@@ -156,7 +156,7 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// The text that people see for each outcome.
+// The text for people, for each outcome.
 func TestDetailText(t *testing.T) {
 	h := history(t, "u a u c r a u a", nil)
 	opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Counter: flat{}, Trigger: compact.Trigger{Threshold: 1_000, Overhead: 100}, Room: 900}

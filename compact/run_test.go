@@ -27,7 +27,7 @@ func compactOnce(t *testing.T, f *rebuild.Fold, opts *compact.Options) (transcri
 }
 
 // A summarizer gets the messages without the last compaction's summary, and that
-// summary apart, as it was written, whatever form the history shows it in.
+// summary separately, as it was written, in whatever form the history shows it.
 func TestInput(t *testing.T) {
 	for _, form := range []rebuild.SummaryForm{rebuild.SummaryUser, rebuild.SummaryPair, rebuild.SummarySystem} {
 		var in []compact.Input
@@ -65,8 +65,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// A compaction inside a turn keeps what the user wants, however often it
-// happens, until the turn is over.
+// Compactions inside a turn keep the user's request, however many there are,
+// until the turn is over.
 func TestRequestIsCarried(t *testing.T) {
 	opts := &compact.Options{
 		Keep: compact.Keep{Tokens: 450},
@@ -133,7 +133,7 @@ func TestRequestIsCarried(t *testing.T) {
 	require.Contains(t, texts(c.Said), "WISH one\nwith a second line")
 }
 
-// A request of any length is carried within a bound.
+// A request of any length is carried, within a bound.
 func TestLongRequest(t *testing.T) {
 	f := rebuild.New(nil)
 	add(t, f, "u", transcript.UserText("BEGIN "+strings.Repeat("много слов ", 5_000)+"END"))
@@ -154,8 +154,8 @@ func TestLongRequest(t *testing.T) {
 	}
 }
 
-// The last words of the user are carried whole, however much was said before
-// them in the same turn.
+// The user's last words are carried whole, however many texts came before them
+// in the same turn.
 func TestLatestWords(t *testing.T) {
 	f := rebuild.New(nil)
 	add(t, f, "u", transcript.UserText("BEGIN "+strings.Repeat("many words ", 3_000)+"END"))
@@ -185,7 +185,7 @@ func TestLatestWords(t *testing.T) {
 }
 
 // A turn that ended without a word of the assistant is still open: its request
-// is carried, and after it has been answered it is not.
+// is carried until it has an answer.
 func TestUnanswered(t *testing.T) {
 	f := rebuild.New(nil)
 	silent := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm", Signature: "s"}}}
@@ -247,7 +247,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// A summary reaches no prompt with control characters or half characters.
+// No summary brings control characters or half characters into a prompt.
 func TestSummaryIsPrintable(t *testing.T) {
 	f := shop(t)
 	c, err := compactOnce(t, f, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: says("They move\x00 an order,\r\n\tand a \x1b[31mtest\u009b fails.\xff "+nthSummary(1), nil)})

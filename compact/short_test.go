@@ -30,7 +30,7 @@ func shortSummaries(t *testing.T) (list []shortSummary) {
 	return list
 }
 
-// talkOf is a conversation of about so many tokens: about work with code, or in a
+// talkOf is a conversation of about size tokens: about work with code, or in a
 // language of testdata/notes.
 func talkOf(t *testing.T, talk string, size int) (msgs []transcript.Message) {
 	next := newRecallWork(1, .05).next
@@ -47,7 +47,7 @@ func talkOf(t *testing.T, talk string, size int) (msgs []transcript.Message) {
 }
 
 // Every honest summary is accepted, however short. Bad ones are refused, except for a
-// few without any sign in their size and form.
+// few without a sign in their size and form.
 func TestShortSummaries(t *testing.T) {
 	t.Parallel()
 	for _, size := range amount([]int{3_000, 20_000}, []int{3_000, 20_000, 100_000}) {

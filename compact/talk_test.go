@@ -13,15 +13,15 @@ import (
 
 // A talk is a conversation at one of its compactions.
 type talk struct {
-	n, turns      int // compactions and turns up to it
-	size, left    int // tokens of the history before and after it
+	n, turns      int // compactions and turns so far
+	size, left    int // tokens of the history before and after this one
 	before, after rebuild.History
 	cut           compact.Cut
 	made          transcript.Compaction
 }
 
-// converse adds the turns of next to a conversation and compacts it in a window
-// whenever that is due, until each, called after every compaction, returns false.
+// converse adds the turns of next to a conversation, compacts it in a window whenever that is due,
+// and calls each after every compaction, until each returns false.
 func converse(t *testing.T, window int, opts compact.Options, next func() []transcript.Item, each func(talk) bool) {
 	t.Helper()
 	opts.Trigger = compact.Trigger{Window: window, Overhead: 2_000}

@@ -21,9 +21,9 @@ func withoutSpace(s string) string {
 	}, s)
 }
 
-// Units are in order and hold all of a text but blanks. A text with all of its
-// units is whole, and one with some of them has these in order, and a note for
-// each gap that the next reduction understands.
+// Units are in order and hold a whole text except for blanks. A text with all
+// of its units is whole; a text with some of them keeps these in order, with a
+// note for each gap that the next reduction understands.
 func FuzzUnits(f *testing.F) {
 	f.Add("One line.\n\nAnother one, which is long enough to be divided. It has two sentences? Three!\r\n  indented", uint64(5))
 	f.Add(strings.Repeat("no end of a sentence ", 60), uint64(0xaaaa))
@@ -31,7 +31,7 @@ func FuzzUnits(f *testing.F) {
 	f.Add("a\n[…]\nb\n[... 12 runes left out of entry x ...]\nc\n[... 99999999999999999999 runes left out ...]", uint64(9))
 	f.Add("\x00\xff\u2028 \u00a0\n \t\n.", uint64(1))
 	f.Fuzz(func(t *testing.T, text string, some uint64) {
-		_ = divide(text) // half characters are in answers alone
+		_ = divide(text) // only answers have half characters
 		text = plain(text)
 		units := divide(text)
 		at, all := 0, ""
@@ -66,7 +66,7 @@ func FuzzUnits(f *testing.F) {
 	})
 }
 
-// Nothing is chosen twice, nothing exceeds its limit, and the order stays.
+// No unit is chosen twice, no text exceeds its limit, and the order stays.
 func FuzzChoose(f *testing.F) {
 	f.Add("Never deploy on Friday.\nThanks!", "yes", "Red or blue?", 20)
 	f.Add(strings.Repeat("go on. ", 200), "", "", 3)

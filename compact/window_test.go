@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// shy counts a fifth less than there is.
+// shy counts a fifth too little.
 type shy struct{}
 
 func (shy) Count(system string, tools []transcript.Tool, msgs []transcript.Message) int {
@@ -53,8 +53,8 @@ func hostileHistories() map[string][]transcript.Message {
 	}
 }
 
-// A model that enforces its window never refuses a request, whatever the history
-// is and though the counter says a fifth too little.
+// A model that enforces its window refuses no request, whatever the history,
+// although the counter counts a fifth too little.
 func TestFitsWindow(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("A fact among many others. ", 2_000)

@@ -14,15 +14,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// core are the kinds of facts that users are angry about when they are lost.
+// core are the kinds of facts whose loss makes users angry.
 var core = []string{aConstraint, aCorrection, aDeferred, aDecision}
 
 // wordsRun counts the facts that were found after a number of compactions:
 // found[kind][depth].
 type wordsRun struct {
 	found           map[string][]recalled
-	carried, filled float64 // the most and the mean, in parts of the window
-	verbatim        float64 // the mean
+	carried, filled float64 // greatest and mean share of the window
+	verbatim        float64 // mean share
 	n               int
 }
 
@@ -65,8 +65,7 @@ func runWords(t *testing.T, w *wordsWork, window, depth, maxCarried int) *wordsR
 	return run
 }
 
-// of returns how many facts of the kinds were found at the depths from one to
-// another.
+// of returns how many facts of the kinds were found at a range of depths.
 func (r *wordsRun) of(from, to int, kinds ...string) (all recalled) {
 	for _, kind := range kinds {
 		for depth, one := range r.found[kind] {
@@ -78,8 +77,8 @@ func (r *wordsRun) of(from, to int, kinds ...string) (all recalled) {
 	return all
 }
 
-// What the user said is there after any number of compactions, in every
-// language, though the summarizer keeps nothing of it.
+// The user's facts are still there after any number of compactions, in every
+// language, although the summarizer keeps none of them.
 func TestUserWords(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -125,8 +124,8 @@ func TestUserWords(t *testing.T) {
 	}
 }
 
-// A chat in which the user writes half of all tokens has more to carry than fits.
-// With a lower MaxCarried more stays verbatim, and less of the older facts.
+// In a chat in which the user writes half of all tokens, not all texts can be
+// carried. A lower MaxCarried keeps more verbatim, and fewer of the older facts.
 func TestChatWords(t *testing.T) {
 	t.Parallel()
 	for _, lang := range amount([]string{"en"}, []string{"en", "de", "zh", "ja"}) {

@@ -19,14 +19,14 @@ const (
 	anOption = "options of a one-word answer"
 )
 
-// tongue is what people write in a language. Templates have one %s for a thing
-// that is talked about, and facts two, of which the second is a number.
+// tongue holds texts in a language. Templates have one %s, for the subject;
+// facts have two, the second for a number.
 type tongue struct {
 	things                                           []string
 	chat, constraint, correction, deferred, decision []string
 	question                                         string // four %s
 	answer, report                                   []string
-	paste                                            []string // sentences of which a paste consists
+	paste                                            []string // the sentences of a paste
 	stop                                             string   // between sentences
 }
 
@@ -108,9 +108,9 @@ type wordsWork struct {
 	user, all int // tokens so far
 	n         int // numbers given out
 	facts     []recallFact
-	latest    map[string]int // a thing that was corrected -> the fact with its latest value
-	stale     map[int]bool   // facts that later ones have replaced
-	due       int            // answers with calls that the turn still has
+	latest    map[string]int // corrected thing -> the fact with its latest value
+	stale     map[int]bool   // facts that later ones replaced
+	due       int            // answers with calls still to come in the turn
 	options   bool           // the next text of the user is one word
 	rules     int            // the fact of the instruction file; -1 for none
 }
@@ -132,7 +132,7 @@ func (w *wordsWork) told(kind, text string) string {
 
 func (w *wordsWork) say(list []string) string { return fmt.Sprintf(w.of(list), w.of(w.things)) }
 
-// many returns so many sentences of a list.
+// many returns n sentences of a list.
 func (w *wordsWork) many(n int, list []string) string {
 	said := make([]string, n)
 	for i := range said {
@@ -166,7 +166,7 @@ func (w *wordsWork) next() (items []transcript.Item) {
 	default:
 		text := w.request()
 		w.user += sizeOf(text)
-		if w.due = 0; w.coder { // as many calls as it takes
+		if w.due = 0; w.coder { // as many calls as needed
 			w.due = 1 + max(0, int((float64(w.user)/w.share-float64(w.all))/900))
 		}
 		items = []transcript.Item{transcript.UserText(text)}
@@ -179,8 +179,8 @@ func (w *wordsWork) next() (items []transcript.Item) {
 	return items
 }
 
-// talks reports whether the assistant must write more for the user's words to be
-// no more than their share.
+// talks reports whether the assistant must write more, to keep the user's words
+// within their share.
 func (w *wordsWork) talks() bool {
 	return !w.coder && w.share*float64(w.all) < float64(w.user)
 }
@@ -201,7 +201,7 @@ func (w *wordsWork) request() string {
 	switch w.IntN(12) {
 	case 0:
 		said = append(said, fact(aConstraint, w.constraint))
-	case 1, 2: // about half of the things are corrected more than once
+	case 1, 2: // about half of all things are corrected more than once
 		thing := w.things[w.IntN(6)]
 		if old, ok := w.latest[thing]; ok {
 			w.stale[old] = true
