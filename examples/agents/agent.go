@@ -20,7 +20,7 @@ const maxRounds = 50
 // parallel is how many tools run at the same time.
 const parallel = 8
 
-// agent is the loop around a model: ask, run the tools it calls, ask again.
+// agent is the loop around a model: ask, run the called tools, ask again.
 type agent struct {
 	config
 	service service
@@ -28,14 +28,14 @@ type agent struct {
 	out     io.Writer // of one goroutine
 }
 
-// turn answers a text, or if that is empty the unanswered rest. Each step is on
-// disk before the next one begins, so it can be killed anywhere.
+// turn answers a text, or if that is empty, the unanswered rest. Each step is
+// on disk before the next one begins, so it may be killed anywhere.
 func (a *agent) turn(ctx context.Context, s *session.Session, text string) error {
 	t, err := turn.TryBegin(ctx, s) // one at a time, in all processes
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.End() }() // it ends with the process at the latest
+	defer func() { _ = t.End() }() // at the latest, the process ends it
 	if text == "" {
 		p, err := s.Pending(ctx)
 		if err != nil || !p.Owed {
@@ -48,16 +48,16 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 	if err := a.answer(ctx, s); err != nil {
 		return err
 	}
-	_, err = s.AfterTurn(ctx) // compacts the history if it is time
+	_, err = s.AfterTurn(ctx) // compacts the history if that is due
 	return err
 }
 
-// answer lets the model speak until it calls no more tools.
+// answer calls the model until it calls no more tools.
 func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, &a.guard, s, a.ask)
-		// The received part of a cut answer is kept. An empty one records that
-		// the turn was ended, and not killed: see run.
+		// The received part of a cut answer is kept. An empty answer records
+		// that the turn was ended, not killed: see run.
 		if resp == nil {
 			resp = &transcript.Response{StopReason: transcript.StopAborted, Message: transcript.Message{Role: transcript.RoleAssistant}}
 		}
@@ -89,7 +89,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	return fmt.Errorf("the model asked for tools %d times: an empty line lets it continue", maxRounds)
 }
 
-// ask is one call of the model, with its answer shown as it comes.
+// ask calls the model once, and shows its answer as it comes.
 func (a *agent) ask(ctx context.Context, call guard.Call) (*transcript.Response, error) {
 	if call.Attempt > 0 {
 		a.say("The request did not fit (%s) and is sent again; the answer shown so far is void.", call.Overflow.Kind)

@@ -67,7 +67,7 @@ func (a *anthropicSDK) complete(ctx context.Context, req transcript.Request, bac
 	}
 	err = events.Err()
 	if refusal, ok := errors.AsType[*anthropic.Error](err); ok {
-		_, _ = stream.Add([]byte(refusal.RawJSON())) // also in err
+		_, _ = stream.Add([]byte(refusal.RawJSON())) // err holds it too
 	}
 	resp := stream.Response()
 	if header != nil {

@@ -15,9 +15,9 @@ import (
 
 // geminiSDK is the API of Gemini through google.golang.org/genai.
 //
-// The body goes out as it was rendered, since the types of the SDK take
-// signatures in base64 only. Events are read from its types, which keep all but
-// the spelling of inputs. The SDK does the rest: credentials, headers and
+// The body goes out as rendered, since the types of the SDK take signatures only
+// in base64. Events are read from its types, which keep everything except the
+// spelling of inputs. The SDK does the rest: credentials, headers and
 // connections. Refusals are a [genai.APIError], which package guard understands.
 type geminiSDK struct {
 	sdk    *genai.Client
@@ -25,7 +25,7 @@ type geminiSDK struct {
 }
 
 func openGemini(ctx context.Context, at *endpoint, thinking json.RawMessage) (service, error) {
-	var config *genai.ClientConfig // nil: the SDK finds key and service by itself
+	var config *genai.ClientConfig // nil: the SDK finds the key and the service
 	if at != nil {
 		config = &genai.ClientConfig{
 			Backend: genai.BackendGeminiAPI, APIKey: at.key, HTTPClient: at.http, HTTPOptions: genai.HTTPOptions{BaseURL: at.url},
@@ -51,7 +51,7 @@ func (a *geminiSDK) complete(ctx context.Context, req transcript.Request, backgr
 	stream := format.NewStream()
 	for chunk, err := range a.sdk.Models.GenerateContentStream(ctx, req.Model, nil, config) {
 		if refusal, ok := errors.AsType[genai.APIError](err); ok {
-			_, _ = stream.Add(eventOf(map[string]any{"error": refusal})) // also in err
+			_, _ = stream.Add(eventOf(map[string]any{"error": refusal})) // err holds it too
 		}
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -98,7 +98,7 @@ func requestConfig(format gemini.Format, req transcript.Request) (*genai.Generat
 	}, nil
 }
 
-// eventOf returns the JSON of what the SDK has read from some.
+// eventOf returns the JSON of a value that the SDK read from JSON.
 func eventOf(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {

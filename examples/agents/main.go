@@ -12,7 +12,7 @@
 //
 //	go -C examples/agents run . -real -api gemini -dir ~/.convolog-agent
 //
-// agent.go and the file of your SDK are the part to copy: the loop around the
+// agent.go and the file of your SDK are the parts to copy: the loop around the
 // model, and the SDK in one function. Requests are rendered and answers are read
 // by package rebuild/wire, so nothing converts messages here.
 package main
@@ -43,7 +43,7 @@ import (
 
 const system = "You are a helpful assistant in a terminal. You may look at files with your tools."
 
-// config is what the flags say.
+// config holds the values of flags.
 type config struct {
 	dir       string // of the store
 	key       string // of the session
@@ -51,7 +51,7 @@ type config struct {
 	model     string
 	window    int             // tokens; 0: not known
 	maxOutput int             // tokens
-	reasoning json.RawMessage // in the words of the API; nil leaves it to the model
+	reasoning json.RawMessage // in the API's words; nil: the model decides
 	tools     []tool
 	at        *endpoint
 	// interruptible returns the context of one turn, which Ctrl-C cancels.
@@ -116,7 +116,7 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	}
 	a.say("Session %s, %d previous turns. Ctrl-C cancels an answer, Ctrl-D ends.", key, info.Turns)
 
-	// Work of a killed run continues at once; cancelled and failed turns wait
+	// Work of a killed run continues at once; a cancelled or failed turn waits
 	// for the user.
 	pending, err := s.Pending(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	}
 }
 
-// handle runs a turn that Ctrl-C cancels, and prints failures: the program
+// handle runs a turn, which Ctrl-C cancels. It prints failures: the program
 // continues.
 func (a *agent) handle(ctx context.Context, s *session.Session, text string) {
 	ctx, stop := a.interruptible(ctx)
@@ -161,7 +161,7 @@ func (a *agent) handle(ctx context.Context, s *session.Session, text string) {
 func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
 	api, ok := apis[c.api]
 	if !ok {
-		return nil, fmt.Errorf("there is no API called %q, see -h", c.api)
+		return nil, fmt.Errorf("unknown API %q, see -h", c.api)
 	}
 	service, err := api.open(ctx, c.at, c.reasoning)
 	if err != nil {
@@ -178,7 +178,7 @@ func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
 }
 
 // compaction decides when and how the conversation is made smaller: by the
-// model, and if that fails without it.
+// model, or without it if it fails.
 func (a *agent) compaction() compact.Options {
 	model := compact.Model{Name: a.model, Window: a.window, Complete: a.summarize}
 	return compact.Options{
@@ -188,12 +188,12 @@ func (a *agent) compaction() compact.Options {
 	}
 }
 
-// summarize asks the model in the background of a conversation.
+// summarize asks the model outside of the conversation.
 func (a *agent) summarize(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
 	return a.service.complete(ctx, req, true, func(wire.Delta) {})
 }
 
-// observe prints actions of the library on the conversation.
+// observe prints the library's actions on the conversation.
 func (a *agent) observe(_ context.Context, e session.Event) {
 	switch e.Kind {
 	case session.EventCompactionDone:

@@ -29,7 +29,7 @@ func scripted(window int) *guardtest.Model {
 	}
 }
 
-// reply is what the scripted model says.
+// reply is the scripted model's answer.
 func reply(r guardtest.Request) string {
 	text := r.UserText()
 	switch results := r.Results(); {

@@ -31,7 +31,7 @@ type openaiSDK struct {
 	stream  func() wire.Stream
 }
 
-// openChat opens Chat Completions, which does not give a model its reasoning back.
+// openChat opens Chat Completions, which returns no reasoning to a model.
 func openChat(_ context.Context, at *endpoint, _ json.RawMessage) (service, error) {
 	format := openaichat.Format{Stream: true}
 	return &openaiSDK{openaiClient(at), "chat/completions", format.Request, format.NewStream}, nil
@@ -62,7 +62,7 @@ func (a *openaiSDK) complete(ctx context.Context, req transcript.Request, _ bool
 	var answer *http.Response
 	err = a.sdk.Post(ctx, a.path, nil, &answer, option.WithRequestBody("application/json", body))
 	if refusal, ok := errors.AsType[*openai.Error](err); ok {
-		return nil, fmt.Errorf("%w: %s", err, refusal.Message) // the SDK does not report it
+		return nil, fmt.Errorf("%w: %s", err, refusal.Message) // the SDK drops the message
 	}
 	if err != nil {
 		return nil, err

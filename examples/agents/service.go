@@ -15,22 +15,22 @@ import (
 // A service is one API of a provider, through the provider's official SDK.
 type service interface {
 	// complete sends a request through the SDK and puts the answer together;
-	// show is called for each piece of it. An answer that was cut is returned
-	// with the error. A request in the background is outside of the
-	// conversation: it wants no reasoning, and no later request begins with it.
+	// show is called for each piece. A cut answer is returned with the error. A
+	// background request is outside of the conversation: it wants no reasoning,
+	// and no later request begins with it.
 	complete(ctx context.Context, req transcript.Request, background bool, show func(wire.Delta)) (*transcript.Response, error)
 }
 
-// An endpoint is where a service is reached. Nil is the real one; the SDK then
+// An endpoint is the address of a service. Nil is the real one; the SDK then
 // finds the key in its environment variable.
 type endpoint struct {
 	http *http.Client
 	url  string
 	key  string
-	once bool // the SDK does not try again
+	once bool // the SDK does not retry
 }
 
-// An api is what the flag -api can name.
+// An api is a value of the flag -api.
 type api struct {
 	model  string // by default
 	window int    // tokens, of that model

@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// maxFile is how many bytes of a file a model is shown.
+// maxFile is the most bytes of a file that a model gets.
 const maxFile = 20_000
 
 // A tool can be called by the model.
@@ -24,7 +24,7 @@ type tool struct {
 	run func(ctx context.Context, input json.RawMessage) (string, error)
 }
 
-// recallTools are the tools with which the model reads entries no longer in its
+// recallTools are the tools by which the model reads entries missing from its
 // history. Their definitions do not depend on the session.
 func recallTools(s *session.Session) (list []tool) {
 	for _, t := range search.RecallTools(s) {
@@ -33,7 +33,7 @@ func recallTools(s *session.Session) (list []tool) {
 	return list
 }
 
-// runTool runs one call and returns its result; an error is a result too.
+// runTool runs one call and returns its result; an error becomes a result.
 func (a *agent) runTool(ctx context.Context, s *session.Session, call transcript.ToolCallBlock) transcript.Message {
 	for _, t := range slices.Concat(a.tools, recallTools(s)) {
 		if t.Name != call.Name {
