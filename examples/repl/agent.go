@@ -24,7 +24,7 @@ const maxRounds = 30
 // parallel is how many tools run at the same time.
 const parallel = 8
 
-// agent is the loop around a model: ask, run the tools it calls, ask again.
+// agent is the loop around a model: ask, run the called tools, ask again.
 type agent struct {
 	model *anthropic.Client
 	guard *guard.Guard
@@ -33,14 +33,14 @@ type agent struct {
 }
 
 // answer runs one turn on a session whose history ends with an unanswered
-// message, and prints it as it comes. Each step is on disk before the next one
-// begins, so it can be killed at any point.
+// message, and prints the answer as it comes. Each step is on disk before the
+// next one, so a kill is harmless at any point.
 func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, a.guard, s, a.ask())
 		a.out.end()
 		if resp != nil {
-			// The received part of a cancelled answer is kept as well.
+			// Even the received part of a cancelled answer is kept.
 			if _, saveErr := s.Append(context.WithoutCancel(ctx), resp); saveErr != nil {
 				return errors.Join(saveErr, err)
 			}
@@ -64,7 +64,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	return fmt.Errorf("the model asked for tools %d times: /continue lets it continue", maxRounds)
 }
 
-// ask returns the call of the model for one [guard.Do]. It prints the answer.
+// ask returns a function that calls the model for one [guard.Do] and prints.
 func (a *agent) ask() func(context.Context, guard.Call) (*transcript.Response, error) {
 	shown := false
 	return func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
@@ -86,8 +86,8 @@ func (a *agent) ask() func(context.Context, guard.Call) (*transcript.Response, e
 	}
 }
 
-// runTool runs one call: of the tools that read the conversation, or of those for
-// files. An error is a result too.
+// runTool runs one call: of a tool that reads the conversation, or of a tool for
+// files. An error becomes a result.
 func (a *agent) runTool(ctx context.Context, s *session.Session, call transcript.ToolCallBlock) transcript.Message {
 	a.out.note("tool", "%s(%s)", call.Name, cut(string(call.Input), 100))
 	run := func(ctx context.Context, input json.RawMessage) (string, error) {

@@ -103,8 +103,8 @@ func (r *repl) row(i session.Info) string {
 		shortID(i.ID), i.Key, cut(title, 40), i.Turns, i.Messages, i.UpdatedAt.Format("2006-01-02T15:04:05"), mark)
 }
 
-// find returns the session that a person means, or nil after explaining why
-// not.
+// find returns the session that a person means, or explains why not and returns
+// nil.
 func (r *repl) find(ctx context.Context, query, usage string) (*session.Session, error) {
 	if query == "" {
 		r.out.say("Usage: %s", usage)
@@ -265,8 +265,8 @@ func showHistory(ctx context.Context, r *repl, _ string) error {
 	return nil
 }
 
-// userTexts returns what the user of a session has said, oldest first. Without
-// a history there is just nothing to recall.
+// userTexts returns the texts of a session's user, oldest first. Without a
+// history there are just no texts to recall.
 func userTexts(ctx context.Context, s *session.Session) (texts []string) {
 	h, err := exchange.FullHistory(ctx, s)
 	if err != nil {
@@ -326,7 +326,7 @@ func usageLine(used, window int) string {
 	return fmt.Sprintf("Context usage: ~%s / %s tokens", thousands(used), thousands(window))
 }
 
-// usageBar draws 30 cells; a cell is filled when all of it is used.
+// usageBar draws 30 cells; a cell is filled if it is fully used.
 func usageBar(used, window int) string {
 	percent := 100 * float64(used) / float64(max(window, 1))
 	filled := int(cells * min(percent, 100) / 100)

@@ -35,8 +35,8 @@ func (c *config) compaction(model guard.Client) (compact.Options, error) {
 	return o, nil
 }
 
-// storeEvent prints further actions of the store. Failures are returned to the
-// callers, who print them.
+// storeEvent prints further actions of the store. Callers get failures and
+// print them.
 func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 	switch e.Kind {
 	case session.EventCompactionStart:
@@ -60,7 +60,7 @@ func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 }
 
 // guardEvent prints actions of the guard other than calls. The store reports
-// compactions, the call a retry, and the error the end.
+// compactions, calls report retries, and the error the end.
 func (t *terminal) guardEvent(_ context.Context, e guard.Event) {
 	switch o := e.Overflow; {
 	case e.Kind == guard.EventOverflow && e.Unsent:

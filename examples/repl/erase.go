@@ -12,7 +12,7 @@ import (
 )
 
 // eraseWords shows which places in all sessions contain the words; without words it erases
-// the places shown last.
+// the last shown places.
 func eraseWords(ctx context.Context, r *repl, words string) error {
 	switch {
 	case words != "":

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/session/exchange"
 )
 
-// export writes the session to a new file, in the form that its name asks for.
+// export writes the session to a new file, in the format of its name's extension.
 func export(ctx context.Context, r *repl, name string) (err error) {
 	if name == "" {
 		name = shortID(r.session.Ref().ID) + ".md"
@@ -29,7 +29,7 @@ func export(ctx context.Context, r *repl, name string) (err error) {
 		r.out.say("Usage: /export [file], with .md or .html for reading, or .jsonl for the transcript")
 		return nil
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // no file is overwritten
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // never overwrite a file
 	if err != nil {
 		return err
 	}

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Keys that the editor leaves to console.key, as characters for private use.
+// Keys that the editor leaves to console.key, as private-use characters.
 const (
 	keyErase   = '\ue000'
 	keyStop    = '\ue001'
-	keySuspend = 26 // Ctrl-Z as it is typed
+	keySuspend = 26 // Ctrl-Z as typed
 )
 
-// sequences maps the bytes that terminals send for a key to the editor's. All
-// others do nothing.
+// sequences maps the bytes that terminals send for a key to the editor's. Other
+// keys do nothing.
 var sequences = map[string]string{
 	"\x1b[A": "\x1b[A", "\x1b[B": "\x1b[B", "\x1b[C": "\x1b[C", "\x1b[D": "\x1b[D", // arrows
 	"\x1bOA": "\x1b[A", "\x1bOB": "\x1b[B", "\x1bOC": "\x1b[C", "\x1bOD": "\x1b[D",
@@ -33,17 +33,17 @@ var (
 	pasteEnd   = []byte("\x1b[201~")
 )
 
-// keys is the input as the editor reads it: a paste is one text, regardless of
-// its lines and pieces.
+// keys is the input for the editor: a paste is one text, in however many lines
+// and pieces.
 type keys struct {
-	ctx     context.Context // its end is the end of the input
+	ctx     context.Context // ends the input
 	tty     io.Reader
 	shelf   *shelf
 	suspend func()
 
-	raw     []byte // read and not looked at
+	raw     []byte // read but not examined
 	paste   bool   // raw is in a paste
-	looked  int    // the length without the end of a paste
+	looked  int    // examined length without the end of a paste
 	ready   []byte // for the editor
 	closed  bool   // after Ctrl-C
 	chunks  chan chunk
@@ -93,7 +93,7 @@ func (k *keys) fill() error {
 	}
 }
 
-// next passes one key, text or paste of raw on. It returns false if raw is empty or
+// next passes on one key, text or paste of raw. It returns false if raw is empty or
 // incomplete.
 func (k *keys) next() bool {
 	switch {
@@ -143,7 +143,7 @@ func (k *keys) nextPaste() bool {
 	return true
 }
 
-// nextSequence takes one that starts with an escape.
+// nextSequence is next for a key that begins with an escape.
 func (k *keys) nextSequence() bool {
 	n := sequenceLength(k.raw)
 	if n == 0 {
@@ -155,8 +155,8 @@ func (k *keys) nextSequence() bool {
 	return true
 }
 
-// sequenceLength returns the length of the sequence that raw begins with, 0 if
-// its end is not there yet.
+// sequenceLength returns the length of the sequence at the beginning of raw, 0
+// if its end is still missing.
 func sequenceLength(raw []byte) int {
 	switch {
 	case len(raw) < 2:

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/term"
 )
 
-// lines is where the user's input comes from: one text for each read.
+// lines is the source of the user's input: one text for each read.
 type lines interface {
 	// read prints the prompt. It returns io.EOF, perhaps with a last text, at the
 	// end of the input.
 	read(prompt string) (string, error)
 }
 
-// piped reads lines from a file, a pipe or a terminal that can do nothing.
+// piped reads lines from a file, a pipe or a dumb terminal.
 type piped struct {
 	in  *bufio.Reader
 	out *terminal
@@ -31,13 +31,13 @@ func (p *piped) read(prompt string) (string, error) {
 }
 
 // console edits lines on a terminal, from open to close. The terminal is raw only
-// while a line is read. In between Ctrl-C is an interrupt, and input waits,
+// while a line is read. Between reads Ctrl-C is an interrupt, and input waits,
 // unseen.
 type console struct {
 	in, out *os.File
 	color   bool
 	before  *term.State // of the terminal, to be restored
-	quiet   func()      // sets the mode in between
+	quiet   func()      // sets the mode between reads
 	editor  *term.Terminal
 	keys    *keys
 	shelf   shelf
@@ -81,8 +81,8 @@ func (c *console) width() int {
 	return width
 }
 
-// enter sets the modes for reading a line or for the time in between. Errors
-// concern a closed terminal, which reading reports.
+// enter sets the modes for reading a line or for the time between. It ignores
+// errors: reading reports a closed terminal.
 func (c *console) enter(reading bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *console) leave(closed bool) {
 
 func (c *console) close() { c.leave(true) }
 
-// resume is for a terminal that has another size or was used by others.
+// resume restores the modes after a resize or another program's use.
 func (c *console) resume() {
 	c.mu.Lock()
 	reading := c.reading
@@ -163,7 +163,7 @@ func (c *console) remember(text string) {
 	}
 }
 
-// key does what the editor does not do at a key.
+// key handles the keys that the editor does not handle.
 func (c *console) key(line string, pos int, key rune) (string, int, bool) {
 	switch {
 	case key == keyErase:
@@ -185,7 +185,7 @@ func (c *console) key(line string, pos int, key rune) (string, int, bool) {
 	return "", 0, false
 }
 
-// recall is the past of a console as the editor asks for it.
+// recall is the past of a console, in the form for the editor.
 type recall console
 
 func (h *recall) Add(string) {} // the whole text is remembered, not the last line

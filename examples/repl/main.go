@@ -8,13 +8,12 @@
 // the real service does. With -url (and a key in ANTHROPIC_API_KEY) it talks to
 // any Anthropic-compatible endpoint.
 //
-// With a small window there is soon something to see: results of tools are
-// shortened and the history is compacted, each said in one line.
+// With a small window you soon see it work: results of tools are shortened and
+// the history is compacted, each reported in one line.
 //
 //	go run ./examples/repl -window 4000
 //
-// Summaries are extracts of the conversation, or with -url written by the
-// model.
+// Summaries are extracts of the conversation; with -url the model writes them.
 //
 // On a terminal, lines can be edited and recalled, a paste of any length is one
 // text, Alt-Enter or a backslash at the end of a line continues it, and Ctrl-C
@@ -43,7 +42,7 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// config is what the flags say.
+// config holds the values of flags.
 type config struct {
 	dir    string // of the store
 	work   string // of the files that the tools may see
@@ -86,7 +85,7 @@ func (c *config) checkModel() error {
 	switch {
 	case c.model != "":
 	case c.url != "":
-		return errors.New("-url needs -model, the name of a model that the service has")
+		return errors.New("-url needs -model, the name of a model of the service")
 	default:
 		c.model = "scripted"
 	}

@@ -8,10 +8,10 @@ import (
 
 // markdown shows Markdown on a terminal while it comes in. Prose is broken
 // between words; lines of code and tables stay whole. With colour the marks of
-// headings, emphasis and code become styles, and without it they stay. Without
+// headings, emphasis and code become styles; without colour they stay. Without
 // colour and width the text stays as it is.
 //
-// A mark is one only if its end is in the same line: "2 * 3" and "*args" stay.
+// A mark counts only if its end is in the same line: "2 * 3" and "*args" stay.
 type markdown struct {
 	flow
 	color bool
@@ -34,7 +34,7 @@ func (m *markdown) feed(s string) string {
 	return m.take()
 }
 
-// flush returns what feed has held back. A new text may begin.
+// flush returns the text that feed held back. A new text may begin.
 func (m *markdown) flush() string {
 	m.show(true)
 	m.endWord()
@@ -60,11 +60,11 @@ func (m *markdown) consume(n int) string {
 	return s
 }
 
-// marks are the characters that a line may begin with to be more than prose.
+// marks are the characters that begin lines other than prose.
 const marks = " \t#`~->*+|.)0123456789"
 
 // startLine shows the beginning of a line of prose, or a whole line of another
-// kind. It returns false if it needs more to tell them apart.
+// kind. It returns false if it needs more text to tell which.
 func (m *markdown) startLine(final bool) bool {
 	line, _, ended := strings.Cut(m.pending, "\n")
 	ended = ended || final
@@ -99,7 +99,7 @@ func (m *markdown) startLine(final bool) bool {
 	return true
 }
 
-// indent sets what the lines that continue this one begin with.
+// indent sets the beginning of lines that continue this one.
 func (m *markdown) indent(n int) {
 	if n <= m.width/2 {
 		m.hang = strings.Repeat(" ", n)
@@ -148,7 +148,7 @@ func listMarker(text string) int {
 	return 0
 }
 
-// longestSpan is for how many bytes the end of emphasis is waited for.
+// longestSpan is how many bytes to wait for the end of emphasis.
 const longestSpan = 1000
 
 func (m *markdown) prose(final bool) bool {

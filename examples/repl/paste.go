@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// breakMark shows a line break in a line that is being edited.
+// breakMark shows a line break in an edited line.
 const breakMark = "␤"
 
-// Limits of a line that is being edited; a longer paste is kept aside. The editor cuts
-// lines at 4,096 characters.
+// Limits of an edited line; a longer paste is kept aside. The editor cuts lines at
+// 4,096 characters.
 const (
 	mostInLine = 1000 // characters
 	mostBreaks = 3
 	fullLine   = 4000 // characters; a longer line is kept aside
 )
 
-// shelf keeps texts aside that do not fit into an edited line. In the line is
-// a chip: a short note, and one word for the editor.
+// shelf keeps texts that do not fit into an edited line. In the line a chip
+// replaces each: a short note, one word to the editor.
 type shelf struct {
 	texts []string
 	chips map[string]string // by text
@@ -40,7 +40,7 @@ func (s *shelf) put(text, how string) string {
 	return s.keep(text, how)
 }
 
-// keep is put for a text of any length.
+// keep is put that always makes a chip.
 func (s *shelf) keep(text, how string) string {
 	if c, ok := s.chips[text]; ok {
 		return c
@@ -80,8 +80,7 @@ func (s *shelf) lastLength(line string) int {
 	return n
 }
 
-// pasted returns a text as it was before a terminal sent it: with \n as line
-// break.
+// pasted restores a text that a terminal sent: with \n as line breaks.
 func pasted(raw []byte) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(string(raw), "\uFFFD"))
 }

@@ -28,9 +28,9 @@ type repl struct {
 	agent   *agent
 	out     *terminal
 	lines   lines
-	console *console      // that lines are; nil without a terminal
-	listed  []session.Ref // what /sessions has shown
-	erasure *erase.Plan   // what /erase has shown
+	console *console      // lines, as a console; nil without a terminal
+	listed  []session.Ref // last shown by /sessions
+	erasure *erase.Plan   // last shown by /erase
 
 	mu     sync.Mutex         // guards cancel
 	cancel context.CancelFunc // of the running turn; nil at the prompt
@@ -41,7 +41,7 @@ func (r *repl) fail(err error) {
 		r.out.say("This session was deleted by another program; what you typed was not saved. /new starts another one.")
 		return
 	}
-	if _, ok := errors.AsType[*guard.OverflowError](err); ok { // the guard has printed its size
+	if _, ok := errors.AsType[*guard.OverflowError](err); ok { // the guard printed the size
 		r.out.note("guard", "given up, there is nothing left to shorten; /rewind takes the turn back")
 		return
 	}
@@ -49,7 +49,7 @@ func (r *repl) fail(err error) {
 }
 
 // watch cancels the running turn at each interrupt. The returned function ends
-// it.
+// this.
 func (r *repl) watch(interrupts <-chan os.Signal) (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -101,7 +101,7 @@ func (r *repl) banner(ctx context.Context) {
 func (r *repl) showLast(ctx context.Context) {
 	h, err := r.session.History(ctx)
 	if err != nil || r.console == nil {
-		return // an error is one of the next read too
+		return // the next read returns the error too
 	}
 	r.showMessages(h.Messages[max(0, len(h.Messages)-2):])
 }
@@ -173,9 +173,8 @@ func (r *repl) handle(ctx context.Context, line string) bool {
 	return true
 }
 
-// turn runs the agent after begin has appended a message, and compacts the
-// history if that is due. One turn at a time runs on a session, in whatever
-// program.
+// turn lets begin append a message, runs the agent, and compacts the history if
+// that is due. Only one turn at a time runs on a session, in all programs.
 func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 	t, err := turn.TryBegin(ctx, r.session)
 	switch {
@@ -199,7 +198,7 @@ func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 			return err
 		}
 		if _, err := r.session.AfterTurn(ctx); err != nil {
-			r.out.compactionFailed(err) // the turn is good all the same
+			r.out.compactionFailed(err) // the turn is still good
 		}
 		return nil
 	})

@@ -18,7 +18,7 @@ func scripted(window int) *guardtest.Model {
 	return &guardtest.Model{Window: window, Answer: reply, Pace: pace}
 }
 
-// pace waits for as long as lets one watch an answer stream.
+// pace waits long enough to make an answer visibly stream.
 func pace(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -48,8 +48,8 @@ func reply(r guardtest.Request) guardtest.Answer {
 	return guardtest.Say(remember(r, text))
 }
 
-// asked returns what the user has typed last. A summary may stand before it in the
-// same message.
+// asked returns the user's last text. A summary may precede it in the same
+// message.
 func asked(r guardtest.Request) string {
 	if r.UserText() == "" {
 		return ""
@@ -64,7 +64,7 @@ func asked(r guardtest.Request) string {
 	return ""
 }
 
-// summary answers a summarizer: it lists what the user said.
+// summary answers a summarizer: it lists the user's texts.
 func summary(r guardtest.Request) guardtest.Answer {
 	const mark = "The user said: "
 	var lines []string
@@ -78,7 +78,7 @@ func summary(r guardtest.Request) guardtest.Answer {
 	return guardtest.Say(strings.Join(lines, "\n"))
 }
 
-// callsFor returns the tool calls that a text asks for.
+// callsFor returns the tool calls for a text.
 func callsFor(text string) (calls []transcript.ToolCallBlock) {
 	add := func(name string, args map[string]string) {
 		input, err := json.Marshal(args)

@@ -14,7 +14,7 @@ const (
 	spinAfter = 300 * time.Millisecond // without output
 )
 
-// spin shows activity, and for how long, when nothing is printed for a moment
+// spin shows activity and its duration while no text is printed for a moment
 // and no line is unfinished. The returned function ends it.
 func (t *terminal) spin() (stop func()) {
 	if !t.moves {

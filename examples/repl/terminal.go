@@ -12,8 +12,7 @@ import (
 // terminal prints everything: the answer, the tools, which run at the same
 // time, and notes. It strips control characters from all texts.
 //
-// The zero values fit a file or a pipe: lines are not broken and there is
-// neither colour nor a spinner.
+// The zero values suit a file or a pipe: no line breaks, colour or spinner.
 type terminal struct {
 	w     io.Writer
 	width func() int // in columns
@@ -21,10 +20,10 @@ type terminal struct {
 	moves bool // a line can be erased
 
 	mu     sync.Mutex // guards w and all below
-	answer *markdown  // in the middle of one
+	answer *markdown  // not nil inside an answer
 	inLine bool       // whether the last line is not ended
 	spun   bool       // whether the last line is the spinner
-	last   time.Time  // something was printed
+	last   time.Time  // of the last output
 }
 
 // write prints bytes as they are. The caller holds the lock.
@@ -63,11 +62,11 @@ func (t *terminal) stream(text string) {
 	t.write(t.answer.feed(clean(text)))
 }
 
-// say prints a line that is not the conversation: indented, and on a line of
-// its own even if an answer is in the middle of one.
+// say prints a line outside of the conversation: indented, and on its own line
+// even in the middle of an answer's line.
 func (t *terminal) say(format string, args ...any) { t.sayIn("", format, args...) }
 
-// note prints an action of neither user nor model.
+// note prints an action by neither user nor model.
 func (t *terminal) note(who, format string, args ...any) {
 	t.sayIn(dim, "%-9s %s", "["+who+"]", fmt.Sprintf(format, args...))
 }
@@ -90,7 +89,7 @@ func (t *terminal) end() {
 	t.endLine()
 }
 
-// endLine is end with the lock held.
+// endLine is end; the caller holds the lock.
 func (t *terminal) endLine() {
 	if t.answer != nil {
 		t.write(t.answer.flush())
@@ -101,7 +100,7 @@ func (t *terminal) endLine() {
 	}
 }
 
-// entered records that the user has ended a line.
+// entered records that the user ended a line.
 func (t *terminal) entered() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// maxFile is how many bytes of a file a model is shown.
+// maxFile is the most bytes of a file that a model gets.
 const maxFile = 50_000
 
-// toolDefinitions is what the model reads about the tools.
+// toolDefinitions describes the tools to the model.
 var toolDefinitions = append(recallDefinitions(), []transcript.Tool{
 	{
 		Name: "read_file", Description: "Read a text file in the working folder.",
@@ -34,8 +34,8 @@ var toolDefinitions = append(recallDefinitions(), []transcript.Tool{
 	},
 }...)
 
-// recallDefinitions are the tools with which the model reads entries no longer
-// in its history. They are the same for every session.
+// recallDefinitions are the tools by which the model reads entries missing from
+// its history. They are the same for every session.
 func recallDefinitions() (list []transcript.Tool) {
 	for _, t := range search.RecallTools(nil) {
 		list = append(list, t.Tool)
@@ -65,7 +65,7 @@ func (t *toolbox) run(ctx context.Context, name string, input json.RawMessage) (
 	}
 	var args struct{ Path string }
 	if err := json.Unmarshal(input, &args); err != nil {
-		return "", fmt.Errorf("the input is not what %s takes: %w", name, err)
+		return "", fmt.Errorf("the input does not fit %s: %w", name, err)
 	}
 	switch name {
 	case "read_file":

@@ -16,8 +16,8 @@ import (
 // terminating are the signals that end a program in order.
 var terminating = []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 
-// watch follows the size of the terminal, and takes it back after a stop. The
-// function it returns ends it.
+// watch follows the size of the terminal, and resumes it after a stop. The
+// returned function ends this.
 func (c *console) watch() (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGCONT)
@@ -34,16 +34,15 @@ func (c *console) watch() (stop func()) {
 	}
 }
 
-// suspend stops the program and what started it, as the terminal does at
-// Ctrl-Z. Without a shell that could continue it, it returns at once.
+// suspend stops the program and its process group, as a terminal does at
+// Ctrl-Z. Without a shell to continue it, it returns at once.
 func suspend() {
 	_ = syscall.Kill(0, syscall.SIGTSTP)
 	time.Sleep(100 * time.Millisecond) // the signal may take a moment
 }
 
 // quieter returns a function that makes a terminal keep input, byte by byte and
-// unseen, until it is read. In its usual mode a terminal cuts lines at 4,095
-// bytes.
+// unseen, until it is read. A terminal usually cuts lines at 4,095 bytes.
 func quieter(tty *os.File, before *term.State) func() {
 	fd := int(tty.Fd())
 	modes, err := unix.IoctlGetTermios(fd, getTermios)

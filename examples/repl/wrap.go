@@ -6,18 +6,18 @@ import (
 )
 
 // flow breaks text between words, at the width of a terminal. A word that is wider
-// than a line, such as a URL, stays whole: the terminal breaks it where it
-// must, and copying it gives the word back.
+// than a line, such as a URL, stays whole: the terminal breaks it where necessary,
+// and a copy of it is whole.
 type flow struct {
 	width int    // in columns; 0 breaks nothing
-	hang  string // begins a line that continues another
+	hang  string // begins continued lines
 
 	out   strings.Builder
 	col   int // columns used of the last line of out
 	word  strings.Builder
 	wide  int    // columns of word
 	gap   int    // spaces before word
-	style string // that word ends in
+	style string // at the end of word
 }
 
 // text adds a text without line breaks, in the style of an SGR sequence. It holds back the
@@ -77,7 +77,7 @@ func (f *flow) take() string {
 	return s
 }
 
-// wrap breaks lines between words; what continues a line begins with hang.
+// wrap breaks lines between words; continued lines begin with hang.
 func wrap(s string, width int, hang string) string {
 	if width <= 0 {
 		return s
