@@ -7,9 +7,9 @@
 // (and a key in ANTHROPIC_API_KEY) both are up to a real model, at any
 // Anthropic-compatible endpoint.
 //
-// At the end the files of the memories are printed. Change them, run the program
-// again with the same -dir, and it uses the new texts. The next run learns from one
-// that was killed.
+// At the end it prints the files of the memories. Change them, run the program
+// again with the same -dir, and it uses the new texts. The next run also learns
+// from a killed one.
 package main
 
 import (
@@ -86,7 +86,7 @@ func run(ctx context.Context, dir string, client guard.Client, model string, out
 	return show(folder, out)
 }
 
-// program is what the conversations share.
+// program is shared by the conversations.
 type program struct {
 	store    *session.Store
 	memories *memory.Store
@@ -95,7 +95,7 @@ type program struct {
 	out      io.Writer
 }
 
-// conversation runs one, from the first line of the user to its memories.
+// conversation runs one conversation, from its first line to its memories.
 func (p *program) conversation(ctx context.Context, lines []string) error {
 	s, err := p.store.Create(ctx, key, &session.CreateOptions{Owner: owner})
 	if err != nil {
@@ -150,11 +150,11 @@ func (p *program) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// turn is a line of the user and the answer.
+// turn appends a line of the user and the answer.
 func (p *program) turn(ctx context.Context, s *session.Session, line string) error {
 	_, _ = fmt.Fprintln(p.out, "user:", line)
 	known, err := p.memories.Context(ctx, s, line, 2_000, nil)
-	if err != nil { // the readable part is there
+	if err != nil { // known has the readable part
 		_, _ = fmt.Fprintln(p.out, err)
 	}
 	said := append(known.Blocks(), transcript.TextBlock{Text: line}) // data before the question

@@ -4,12 +4,12 @@
 //	go run ./examples/server -token your-key
 //	curl -N localhost:8080/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json' -H 'X-API-Key: your-key'
 //
-// Without -url it needs no network: a scripted model inside the program streams
-// its answers. With -url (and a key in ANTHROPIC_API_KEY) any Anthropic-compatible
-// endpoint answers. Without -keys it serves this machine alone, and clients that send
-// the token. Without -token the program makes one, prints it, and leaves it in a file of
-// the folder for the commands of examples/convolog. With -page it prints a link that signs
-// in. The same server on several machines is examples/shared.
+// Without -url it needs no network: a scripted model inside the program streams its
+// answers. With -url (and a key in ANTHROPIC_API_KEY) any Anthropic-compatible endpoint
+// answers. Without -keys it serves only this machine, and only clients that send the
+// token. Without -token the program makes one, prints it, and leaves it in a file of the
+// folder for the commands of examples/convolog. With -page it prints a link that signs in.
+// The same server on several machines is examples/shared.
 package main
 
 import (

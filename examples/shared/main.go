@@ -11,10 +11,10 @@
 //
 //	curl -N 'localhost:8082/api/agents/main/chat/stream?sessionId=SESSION' -H 'Last-Event-ID: ID' -H 'X-API-Key: your-key'
 //
-// An answer belongs to the replica that has begun it, and continues without clients.
-// If that replica is killed, the others take over its conversations when its lease has
-// ended: the answer ends where it was cut, and queued messages are answered. A load
-// balancer before the replicas needs no sticky sessions.
+// An answer belongs to the replica that began it, and continues without clients. If
+// that replica is killed, the others take over its conversations when its lease ends:
+// the answer ends where it was cut, and queued messages are answered. A load balancer
+// before the replicas needs no sticky sessions.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		// The pool is closed by the end of the process, after the store.
+		// The end of the process closes the pool, after the store.
 		d, err := pgdriver.Open(ctx, pool, &pgdriver.Options{Schema: *schema, Lease: *lease, Logger: slog.Default()})
 		if err != nil {
 			return nil, err

@@ -12,12 +12,11 @@ import (
 )
 
 // An exact is a [tokens.Counter] that counts texts with the vocabulary itself,
-// and everything else (images, documents, the frame of a message) as the
-// estimator does. It is the Counter of session.Options, guard.Guard and
-// compact.Options.
+// and all else (images, documents, the frame of a message) like the estimator.
+// It is the Counter of session.Options, guard.Guard and compact.Options.
 //
 // It counts some MB a second, a hundred times slower than an estimate: it
-// remembers counts, for up to maxKnown bytes of text, so that a message of the
+// remembers counts, for up to maxKnown bytes of text, so that each message of
 // conversations in use is counted once.
 type exact struct {
 	codec tokenizer.Codec
@@ -28,13 +27,13 @@ type exact struct {
 	bytes int            // of the texts in known
 }
 
-// maxKnown is how many bytes of text an exact remembers. When there are more it
-// forgets all of them and begins again.
+// maxKnown is how many bytes of text an exact remembers. Above that it forgets
+// all and begins again.
 const maxKnown = 16 << 20
 
 var _ tokens.Counter = (*exact)(nil)
 
-// newExact returns a counter for the models of OpenAI from GPT-4o on.
+// newExact returns a counter for the models of OpenAI since GPT-4o.
 func newExact() (*exact, error) {
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
@@ -69,7 +68,7 @@ func (x *exact) remember(s string, n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if _, ok := x.known[s]; ok {
-		return // counted by two at once
+		return // two goroutines counted it
 	}
 	if x.bytes+len(s) > maxKnown {
 		clear(x.known)

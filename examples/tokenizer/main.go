@@ -1,11 +1,11 @@
 // Tokenizer counts texts and conversations with the real vocabulary of a model,
-// o200k, and prints by how much the estimate of package tokens is off:
+// o200k, and prints the error of package tokens's estimate:
 //
 //	cd examples/tokenizer && go run . FILE...
 //
-// A file that is a transcript is counted as the prompt it makes, any other as a
-// text; without a file the text is read from the standard input. The vocabulary
-// is part of the program, which needs no network.
+// It counts a transcript as the prompt that it makes, any other file as a text;
+// without a file it reads a text from the standard input. The vocabulary is
+// part of the program, which needs no network.
 //
 // counter.go is the part to copy: a Counter for session.Options, guard.Guard
 // and compact.Options.
@@ -74,7 +74,7 @@ func report(out io.Writer, name string, counter *exact, data []byte) error {
 	return err
 }
 
-// history folds a transcript into the conversation that a model would be sent.
+// history folds a transcript into the conversation that would go to a model.
 func history(data []byte, kind dialect.Dialect) (rebuild.History, error) {
 	opts, err := kind.ScanOptions()
 	if err != nil {

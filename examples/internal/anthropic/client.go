@@ -1,5 +1,5 @@
-// Package anthropic calls an Anthropic-compatible Messages API with net/http alone:
-// this is all it takes to bring a model of your own.
+// Package anthropic calls an Anthropic-compatible Messages API with only net/http:
+// no more is needed to use your own model.
 package anthropic
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Client is a guard.Client, so that the model can write summaries too.
+// Client is a guard.Client, so that the model can also write summaries.
 type Client struct {
 	URL    string // base URL; "/v1/messages" is added
 	APIKey string
@@ -27,19 +27,18 @@ var Format = anthropic.Format{Stream: true}
 
 const (
 	apiVersion = "2023-06-01"
-	maxError   = 1 << 20 // bytes of an error body that are read
+	maxError   = 1 << 20 // most bytes read of an error body
 	attempts   = 3
 )
 
-// Complete is Stream for who has nothing to show: a summarizer.
+// Complete is Stream for a caller that shows no text: a summarizer.
 func (c *Client) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
 	return c.Stream(ctx, req, func(wire.Delta) {})
 }
 
-// Stream asks the model and calls show for each piece of its answer. If the
-// stream is cut, by ctx or by the network, the answer so far is returned with
-// the error. A refusal is a *wire.APIError, in which the guard recognises an
-// overflow.
+// Stream asks the model and calls show for each piece of its answer. If ctx or
+// the network cuts the stream, it returns the answer so far with the error. A
+// refusal is a *wire.APIError, in which the guard recognises an overflow.
 func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
 	body, _, err := Format.Request(req)
 	if err != nil {
@@ -72,8 +71,8 @@ func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(w
 	return answer, err
 }
 
-// post sends the request, and again when the service is overloaded: nothing of
-// an answer has been shown then.
+// post sends the request, and again if the service is overloaded: then no part
+// of an answer has been shown.
 func (c *Client) post(ctx context.Context, body []byte) (*http.Response, error) {
 	var last error
 	for n := range attempts {

@@ -18,17 +18,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// agent answers: ask the model, run the tools it calls, ask again.
+// agent answers: ask the model, run the called tools, ask again.
 type agent struct {
 	model *anthropic.Client
 	guard *guard.Guard
 }
 
-// maxRounds is how often the model may speak for one text of the user.
+// maxRounds is the most calls of the model for one text of the user.
 const maxRounds = 30
 
-// often is how long a text is held back at most: each flush is a write, and with it a
-// sync.
+// often limits how long a text is held back: each flush is a write and a sync.
 const often = 100 * time.Millisecond
 
 func newAgent(c Config) *agent {
@@ -39,7 +38,7 @@ func newAgent(c Config) *agent {
 	return &agent{model, &guard.Guard{
 		Model: c.Model, System: "You are a helpful assistant.", Tools: []transcript.Tool{clock},
 		Window: c.Window, MaxOutput: min(wire.DefaultMaxOutput, c.Window/4),
-		// For refusals of a part of a request.
+		// For refused parts of a request.
 		Endpoint: model.URL, Takes: wire.TakesOf(c.Model, model.URL), Format: anthropic.Format,
 	}}
 }
@@ -54,7 +53,7 @@ func (a *agent) respond(ctx context.Context, s *session.Session, t *turn.Turn) e
 		})
 		save := context.WithoutCancel(ctx)
 		switch {
-		case answer != nil: // also the part of one that came before an error
+		case answer != nil: // even cut by an error
 			if _, saveErr := draft.Finish(save, answer); saveErr != nil {
 				return errors.Join(err, saveErr)
 			}
@@ -71,8 +70,8 @@ func (a *agent) respond(ctx context.Context, s *session.Session, t *turn.Turn) e
 	return fmt.Errorf("the model has called tools %d times", maxRounds)
 }
 
-// stream asks the model once, and keeps the text that comes in a draft, which is what
-// clients are shown.
+// stream asks the model once, and keeps the arriving text in a draft, which clients
+// are shown.
 func (a *agent) stream(ctx context.Context, c guard.Call, draft *turn.Draft) (*transcript.Response, error) {
 	var failed error
 	last := time.Now()

@@ -1,5 +1,5 @@
-// Package server is what examples/server and examples/shared have in common. They
-// differ in the store that they serve.
+// Package server is the common part of examples/server and examples/shared, which
+// serve different stores.
 package server
 
 import (
@@ -26,15 +26,15 @@ import (
 	"github.com/convolog/convolog/session/serve/zyhive"
 )
 
-// Config is what the flags say, see [Config.Flags].
+// Config holds the values of flags, see [Config.Flags].
 type Config struct {
 	Addr, Keys string
 	URL, Model string
-	Token      string        // of the one client, an administrator, if there are no Keys; empty makes one
-	Dir        string        // the folder that a made token is left in; empty for none
-	Page       bool          // whether to serve it
+	Token      string        // of the only client, an administrator, without Keys; empty makes one
+	Dir        string        // the folder for a made token; empty for none
+	Page       bool          // whether to serve the page
 	Window     int           // tokens
-	Grace      time.Duration // that answers get when the server is stopped
+	Grace      time.Duration // time for answers when the server stops
 }
 
 // Flags defines the flags of a server.
@@ -60,7 +60,7 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 			fmt.Fprintln(os.Stderr, "server:", err)
 		}
 		err = errors.Join(Run(ctx, c, store, func(url, token string) {
-			if c.Token != "" { // it must not reach the logs of a service
+			if c.Token != "" { // a token must not reach a service's logs
 				url, _, _ = strings.Cut(url, "#")
 			}
 			fmt.Println(url)
@@ -88,7 +88,7 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // the server has closed it
+	defer func() { _ = listener.Close() }() // the server closed it
 	if addr, ok := listener.Addr().(*net.TCPAddr); c.Keys == "" && (!ok || !addr.IP.IsLoopback()) {
 		return errors.New("without -keys the address must be of this machine alone, such as localhost:8080")
 	}
@@ -97,7 +97,7 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 		if _, err := readKeys(c.Keys); err != nil {
 			return err
 		}
-		opts.Auth = func(r *http.Request) (serve.Principal, error) { // keys are rotated and revoked while it runs
+		opts.Auth = func(r *http.Request) (serve.Principal, error) { // keys may change while it runs
 			keys, err := readKeys(c.Keys)
 			if err != nil {
 				slog.Error("the keys cannot be read", "err", err)

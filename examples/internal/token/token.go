@@ -13,8 +13,8 @@ import (
 )
 
 // Leave makes a token for the server at a port. It leaves the token in a file of the
-// folder, which the caller removes when the server ends. Without a folder there is no
-// file.
+// folder; the caller removes the file when the server ends. Without a folder it
+// writes no file.
 func Leave(folder string, at net.Addr) (token, file string, err error) {
 	token = rand.Text()
 	if folder == "" {
@@ -27,7 +27,7 @@ func Leave(folder string, at net.Addr) (token, file string, err error) {
 	file = name(folder, port)
 	err = os.MkdirAll(folder, 0o700)
 	if err == nil {
-		err = os.Remove(file) // of a killed server, perhaps with other rights
+		err = os.Remove(file) // a killed server's, perhaps with other rights
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = os.WriteFile(file, []byte(token), 0o600)
@@ -35,13 +35,12 @@ func Leave(folder string, at net.Addr) (token, file string, err error) {
 	return token, file, err
 }
 
-// Find returns the token of the server of this machine that serves a folder at a URL, or
-// nothing.
+// Find returns the token of this machine's server that serves a folder at a URL, or "".
 func Find(folder string, at *url.URL) string {
 	if at.Hostname() != "localhost" && !net.ParseIP(at.Hostname()).IsLoopback() {
 		return ""
 	}
-	token, _ := os.ReadFile(name(folder, at.Port())) // without one the server refuses
+	token, _ := os.ReadFile(name(folder, at.Port())) // the server refuses an empty one
 	return string(token)
 }
 
