@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// bedrockBlocks are blocks that this API treats in a way of its own.
+// bedrockBlocks are blocks that this API treats in its own way.
 var bedrockBlocks = strings.Split(strings.TrimSpace(`
 {"type":"bedrock_block","block":{"hologram":1}}
 {"type":"redacted_thinking","data":"AAAA"}
@@ -20,8 +20,8 @@ var bedrockBlocks = strings.Split(strings.TrimSpace(`
 {"type":"document","source":{"type":"text","media_type":"text/plain","data":" "}}
 {"type":"text","text":"cited","ext":{"citations":[]}}`), "\n")
 
-// Messages that are appended change no byte of those before them, reasoning and
-// documents beyond their number apart.
+// Appended messages change no byte of the messages before them, except for
+// reasoning and documents above the limit.
 func TestBedrockRandomPrefix(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	for range 300 {
@@ -32,7 +32,7 @@ func TestBedrockRandomPrefix(t *testing.T) {
 				continue
 			}
 			body, _ := renderBedrock(t, bedrock.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages[:i+1]})
-			_, body, _ = strings.Cut(body, `"messages":`) // the tools before it may become more
+			_, body, _ = strings.Cut(body, `"messages":`) // the tools before may grow
 			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}]}")) {
 				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", i, before, body)
 			}

@@ -82,13 +82,13 @@ func TestBedrockRoundTrip(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(body), &sent))
 		require.NoError(t, json.Unmarshal([]byte(answer), &came))
 		want := fmt.Sprint(came.Output.Message.Content)
-		if name == "cited" { // its texts are one now
+		if name == "cited" { // its texts are joined
 			want = `[map[citationsContent:map[citations:[map[title:a] map[title:b]] content:[map[text:It is so.]]]]]`
 		}
 		if got := fmt.Sprint(sent.Messages[1].Content); got != want {
 			t.Errorf("sent %s\ncame %s", got, want)
 		}
-		// The same model at its maker's does not get it, and neither does another.
+		// The same model over its maker's API does not get it, nor does another.
 		claude, _ := render(t, anthropic.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages})
 		if found := wiretest.Validate(decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
 			t.Errorf("violations: %v in %s", found, claude)

@@ -87,8 +87,8 @@ func bedrockEvents(t testing.TB, body string, n int) (events []bedrockEvent) {
 	return events
 }
 
-// A streamed answer is recorded as the whole one is; cut after any event, it
-// has everything that was shown and no half signature.
+// A streamed answer is recorded like the whole one; cut after any event, it
+// contains all shown text and no half signature.
 func TestBedrockStream(t *testing.T) {
 	b := bedrock.Format{Model: bedrockModel}
 	for name, body := range bedrockAnswers {
@@ -102,7 +102,7 @@ func TestBedrockStream(t *testing.T) {
 				event := bedrock.Event(e.kind, []byte(e.payload))
 				d, err := s.Add(event)
 				require.NoError(t, err, "%s", name)
-				clear(event) // the stream must not hold on to it
+				clear(event) // the stream must not keep it
 				shown.WriteString(d.Text)
 				done = done || d.Done
 				resp := s.Response()
@@ -160,7 +160,7 @@ func TestBedrockStreamErrors(t *testing.T) {
 	require.Equal(t, "Hel", resp.Message.Text())
 }
 
-// The input is a stream: the type of an event and its payload on each line.
+// The input is a stream: each line has the type of an event and its payload.
 func FuzzBedrockStream(f *testing.F) {
 	for _, body := range bedrockAnswers {
 		var sb strings.Builder

@@ -65,7 +65,7 @@ func TestBedrockRequest(t *testing.T) {
 	require.True(t, strings.HasSuffix(body, `{"text":"hurry"}],"status":"error"}}]}]}`), body)
 }
 
-// Documents get names of their own and a text, and of too many the last stay.
+// Documents get unique names and a text; of too many the last stay.
 func TestBedrockDocuments(t *testing.T) {
 	var content []transcript.Block
 	for range 7 {

@@ -13,7 +13,7 @@ import (
 )
 
 // A block of a type that is not known goes back to its maker as it came, whole or
-// streamed; a call of such a type, and the result of one, with its other half.
+// streamed; a call of such a type, or its result, goes with its other half.
 func TestUnknownBlocks(t *testing.T) {
 	const thing = `{"type":"vision_board", "note":"a","z":[1, 2]}`
 	const call, result = `{"type":"swarm_use","id":"sw_1","input":{}}`, `{"type":"swarm_tool_result","tool_use_id":"sw_1","content":null}`
@@ -52,7 +52,7 @@ func TestUnknownBlocks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"type":"vision_board","note":"written","z":1}`, string(transcript.MarshalBlock(s.Response().Message.Content[0])))
 
-	// Items of Responses that want something of the client's do not go back.
+	// Items of Responses that want something from the client do not go back.
 	for items, kept := range map[string]bool{
 		`{"type":"new_item","id":"n_1", "x":[1, 2]}`: true,
 		`{"type":"tool_search_call","id":"ts_1","call_id":"c_1","status":"completed"},{"type":"tool_search_output","id":"ts_2","call_id":"c_1","tools":[]}`: true,
@@ -70,8 +70,8 @@ func TestUnknownBlocks(t *testing.T) {
 	}
 }
 
-// The calls of tools that the Responses API defines and the client runs are calls;
-// their results go back in the form that each wants. Another model sees functions.
+// The calls of tools that the Responses API defines and the client runs become calls; their results
+// go back in the form that each wants. Another model sees functions.
 func TestOpenAIResponsesClientCalls(t *testing.T) {
 	const screen = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`
 	tests := []struct{ item, result, want string }{
@@ -126,7 +126,7 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 		require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
 	}
 
-	// A picture that never came: the call is sent like a function's.
+	// The picture never came: the call is sent like a function's.
 	resp, err := openairesponses.Format{}.Response([]byte(`{"model":"gpt-x","output":[` + tests[4].item + `]}`))
 	require.NoError(t, err)
 	resp.Message.Origins = []transcript.Origin{{API: "openai-responses", Model: "gpt-x", Entry: "a"}}
@@ -138,7 +138,7 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
 }
 
-// The user's messages around an answer that nothing is left of are one.
+// The user's messages around an emptied answer are joined.
 func TestOpenAIResponsesJoins(t *testing.T) {
 	gone := transcript.Message{
 		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm", Signature: "c2ln"}},

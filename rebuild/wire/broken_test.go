@@ -19,7 +19,7 @@ import (
 )
 
 // Messages that a caller put together badly: rendering does not repair them, but it
-// neither fails nor makes more of it.
+// neither fails nor adds to them.
 func TestBrokenMessages(t *testing.T) {
 	user := func(content string) transcript.Message {
 		return message(t, `{"role":"user","content":`+content+`}`, transcript.Origin{})

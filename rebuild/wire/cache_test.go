@@ -17,8 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Marks are at the ends of the request and of the one before it, and after the
-// constant part. Marks of blocks give way.
+// Marks are at the ends of this request and the previous one, and after the
+// constant part. Marks of blocks are dropped.
 func TestRollingMarks(t *testing.T) {
 	marked := transcript.TextBlock{Text: "old", Extra: transcript.Extra{"cache_control": []byte(`{"type":"ephemeral"}`)}}
 	req := transcript.Request{

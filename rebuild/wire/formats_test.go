@@ -59,7 +59,7 @@ var memberTools = []transcript.Tool{
 	{Name: "m", InputSchema: json.RawMessage(`{"type":"object"}`), DeferLoading: true, InputExamples: json.RawMessage(`[{}]`), CacheControl: json.RawMessage(`{"type":"ephemeral"}`)},
 }
 
-// body renders a history, which must be valid then and the same bytes again.
+// body renders a history, twice: the bytes must be valid and equal.
 func (g target) body(t testing.TB, h rebuild.History) string {
 	t.Helper()
 	req := transcript.Request{Model: g.model, System: h.System, Messages: h.Messages, Tools: memberTools}
@@ -74,7 +74,7 @@ func (g target) body(t testing.TB, h rebuild.History) string {
 	return string(body)
 }
 
-// searches are blocks that a random choice rarely puts together.
+// searches are blocks that a random choice rarely combines.
 var searches = []string{
 	`{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"x"}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}`,
 	`{"type":"server_tool_use","id":"srvtoolu_3","name":"code_execution","input":{"code":"x"}}`,
@@ -83,8 +83,8 @@ var searches = []string{
 }
 
 // randomLines are lines of a transcript: a conversation that changes its api and
-// its model, with calls and results that are lost, doubled and late. Answers
-// contain more blocks than the Messages API has.
+// its model, with lost, doubled and late calls and results. Answers contain more
+// blocks than the Messages API has.
 func randomLines(rnd *rand.Rand, apis, models, more []string) (lines []string) {
 	some := func(n int, lists ...[]string) string {
 		var list []string
@@ -135,7 +135,7 @@ func folded(t testing.TB, lines []string) rebuild.History {
 	return fold.History()
 }
 
-// Whatever lines a transcript has, its history and one more user text render
+// For any lines of a transcript, its history and one more user text render
 // valid for every format, for all authors.
 func TestRenderRandomHistory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
@@ -148,7 +148,7 @@ func TestRenderRandomHistory(t *testing.T) {
 	all := slices.Concat(openAIBlocks, geminiBlocks, bedrockBlocks)
 	kept := map[string]int{}
 	for i := range amount(500, 1_000, 1_000) {
-		// Half of them have much of one API, the others something of each.
+		// Half of the runs have mostly one API, the others all APIs.
 		api := apis[i%len(apis)]
 		lines := randomLines(rnd, []string{api}, models[api], more[api])
 		if i%2 == 0 {
@@ -173,7 +173,7 @@ func TestRenderRandomHistory(t *testing.T) {
 	}
 }
 
-// own reports whether a block goes back to its maker alone.
+// own marks the blocks that go back only to their maker.
 var own = map[string][]string{
 	"anthropic":       {`"type":"thinking"`, `"type":"redacted_thinking"`, `"server_tool_use"`},
 	"chat":            {`"refusal":"no"`, `"image_url"`},
@@ -210,7 +210,7 @@ func TestPrefixes(t *testing.T) {
 		data := log.Bytes()[:n]
 		tail := data[bytes.LastIndexByte(data, '\n')+1:]
 		if _, err := transcript.ParseEntry(tail); len(tail) > 0 && err != nil {
-			continue // the lines before it alone were rendered before
+			continue // the lines before it were rendered before
 		}
 		h, ok := foldLines(t, data)
 		if !ok {
@@ -228,7 +228,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// everyAnswer returns an answer of each kind of each API.
+// everyAnswer returns each kind of answer of each API.
 func everyAnswer(t testing.TB) (all []*transcript.Response) {
 	for _, list := range []struct {
 		answers  map[string]string
@@ -254,7 +254,7 @@ func everyAnswer(t testing.TB) (all []*transcript.Response) {
 	return all
 }
 
-// foldLines folds what lines there are, and one more user text.
+// foldLines folds the given lines and one more user text.
 func foldLines(t *testing.T, data []byte) (h rebuild.History, ok bool) {
 	fold := rebuild.New(nil)
 	var b transcript.Batcher

@@ -84,10 +84,10 @@ func FuzzReadSSE(f *testing.F) {
 	})
 }
 
-// The rules that rendering sees to.
+// The rules that rendering enforces.
 var rendered = strings.Fields("block-type member id-unique id-pattern id-length source thinking thinking-order marks server-tool system")
 
-// A block of a role that may not hold it, of those that rendering sees to.
+// The blocks that rendering removes from a role that may not hold them.
 var misplaced = strings.Fields("image document thinking redacted_thinking search_result server_tool_use mcp_tool_use _tool_result")
 
 // repairable reports whether rendering makes a request with the violation valid.

@@ -32,14 +32,14 @@ var geminiBlocks = strings.Split(strings.TrimSpace(`
 {"type":"gemini_part","part":{"executableCode":{"language":"PYTHON","code":"1"},"codeExecutionResult":{}}}
 {"type":"gemini_part","part":7}`), "\n")
 
-// randomHistory folds random lines of a model and of one with the Messages API.
+// randomHistory folds random lines of a model and of a model of the Messages API.
 func randomHistory(t testing.TB, rnd *rand.Rand, api, model string, more []string) rebuild.History {
 	t.Helper()
 	return folded(t, randomLines(rnd, []string{api, "anthropic"}, []string{model}, more))
 }
 
-// Messages that are appended change no byte of those before them, thoughts
-// apart.
+// Appended messages change no byte of the messages before them, except for
+// thoughts.
 func TestGeminiRandomPrefix(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	for range 300 {
@@ -50,7 +50,7 @@ func TestGeminiRandomPrefix(t *testing.T) {
 				continue
 			}
 			body, _ := renderGemini(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: h.Messages[:i+1]})
-			// The user content at the end may be joined by the next one.
+			// The next content may join the user content at the end.
 			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}]}")) {
 				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", i, before, body)
 			}

@@ -53,7 +53,7 @@ func TestGeminiResponse(t *testing.T) {
 }
 
 // An answer that is recorded and sent again goes out as it came in, signatures
-// and IDs on the parts they came with.
+// and IDs on the same parts.
 func TestGeminiRoundTrip(t *testing.T) {
 	for name, answer := range geminiAnswers {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestGeminiRoundTrip(t *testing.T) {
 				require.Contains(t, body, `"thoughtSignature":"c2lnMQ=="`)
 			}
 
-			// Another model gets the code alone, and another provider its text.
+			// Another model gets only the code, another provider its text.
 			for _, model := range []string{"gemini-4-pro", "gemini-2.5-pro"} {
 				body, _ = renderGemini(t, gemini.Format{}, transcript.Request{Model: model, Messages: h.Messages})
 				validGemini(t, model, body)

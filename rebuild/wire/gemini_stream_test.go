@@ -15,8 +15,8 @@ import (
 )
 
 // geminiEvents streams a body as the API does: texts in pieces of n bytes, the
-// signature of a text with an empty last piece, every other part in an event of
-// its own.
+// signature of a text with an empty last piece, every other part in its own
+// event.
 func geminiEvents(t testing.TB, body string, n int) (events []string) {
 	t.Helper()
 	var msg struct {
@@ -64,8 +64,8 @@ func geminiEvents(t testing.TB, body string, n int) (events []string) {
 		msg.Candidates[0].FinishReason, usage, head))
 }
 
-// A streamed answer is recorded as the whole one is, whatever the size of the
-// pieces; cut after any event, it has everything that was shown.
+// A streamed answer is recorded like the whole one, whatever the size of the
+// pieces; cut after any event, it contains all shown text.
 func TestGeminiStream(t *testing.T) {
 	for name, body := range geminiAnswers {
 		whole, err := gemini.Format{}.Response([]byte(body))
@@ -81,7 +81,7 @@ func TestGeminiStream(t *testing.T) {
 				event := []byte(e)
 				d, err := s.Add(event)
 				require.NoError(t, err, "%s", name)
-				clear(event) // the stream must not hold on to it
+				clear(event) // the stream must not keep it
 				shown.WriteString(d.Text)
 				done = d.Done
 				resp := s.Response()

@@ -33,8 +33,8 @@ func validGemini(t testing.TB, model, body string) {
 	}
 }
 
-// everyBlock is a conversation that began with another provider and has
-// everything that a target may not take.
+// everyBlock is a conversation that began with another provider and contains
+// everything that a target may refuse.
 func everyBlock(t testing.TB) []transcript.Message {
 	claude := transcript.Origin{Entry: "a1", API: "anthropic", Model: "claude-x"}
 	return []transcript.Message{
@@ -64,14 +64,14 @@ func TestGeminiRequest(t *testing.T) {
 	if got := rules(report); got != rulesWant {
 		t.Errorf("report = %s, want %s\n%v", got, rulesWant, report)
 	}
-	// A model that does not sign its calls is not sent any.
+	// A model that signs no calls gets no signatures.
 	req.Model = "gemini-2.5-flash"
 	if body, _ = renderGemini(t, g, req); strings.Contains(body, "thoughtSignature") {
 		t.Errorf("a signature for an older model: %s", body)
 	}
 }
 
-// Values of a caller that JSON cannot express, and documents of parts.
+// Values that JSON cannot express, and documents of parts.
 func TestOddBlocks(t *testing.T) {
 	content := func(text string) transcript.Block {
 		return transcript.DocumentBlock{Title: "T", Context: "c", Source: transcript.Source{Type: "content", Extra: transcript.Extra{"content": json.RawMessage(text)}}}

@@ -62,7 +62,7 @@ var hostileBlocks = strings.Split(strings.TrimSpace(`
 {"type":""}
 7`), "\n")
 
-// doubled returns the path of an object's member that is there twice.
+// doubled returns the path of a member that an object has twice.
 func doubled(t testing.TB, body string) string {
 	d := json.NewDecoder(strings.NewReader(body))
 	var value func(path string) string
@@ -112,7 +112,7 @@ func alternates(t testing.TB, body string) bool {
 	return true
 }
 
-// Hostile blocks, whoever they are said to be of, go out valid or not at all.
+// Hostile blocks, whatever their stated origin, go out valid or not at all.
 func TestRenderHostileHistory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(15, 16))
 	apis := []string{"anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"}
@@ -137,8 +137,8 @@ func TestRenderHostileHistory(t *testing.T) {
 	}
 }
 
-// Events of a stream that are lost, swapped or there twice, and a stream that
-// ends early, leave an answer that goes out valid.
+// Lost, swapped or doubled events of a stream, and an early end, leave an
+// answer that goes out valid.
 func TestMangledStream(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(17, 18))
 	order := func(n int) (events []int) {
@@ -179,7 +179,7 @@ func TestMangledStream(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				s, list := newStream(), events(t, all[name], 3)
 				for _, i := range order(len(list)) {
-					_, _ = s.Add([]byte(list[i])) // what cannot follow is left out
+					_, _ = s.Add([]byte(list[i])) // impossible events are left out
 				}
 				check(name, s)
 			}

@@ -24,7 +24,7 @@ type flight struct {
 	req     transcript.Request
 	body    []byte
 	made    transcript.Made
-	reasons int // how many there were when it was made
+	reasons int // number of reasons at its time
 }
 
 // A talk is a random conversation with one model, and at times with others.
@@ -32,28 +32,28 @@ type talk struct {
 	t    *testing.T
 	rng  *rand.Rand
 	fold *rebuild.Fold
-	tail bool // the fold has not seen lines before the last compaction
+	tail bool // the fold lacks lines before the last compaction
 	home int
 	said
 	flying []flight
 
 	early  *said          // the conversation at an earlier entry
-	counts map[string]int // requests with one before them, by speaker; and those that only add to it
+	counts map[string]int // by speaker: requests after another, and those that only add to it
 }
 
-// said is a conversation up to some entry. It is copied when the conversation is
-// cut there.
+// said is a conversation up to some entry. It is copied to cut the conversation
+// there.
 type said struct {
 	n       int
 	lines   []transcript.Batch
-	live    []int            // indexes of those in force
+	live    []int            // indexes of live batches
 	after   map[string][]int // the same, right after an entry
 	open    []string         // calls without a result
 	results []string         // entries that can be clipped
 	entries []string
 	system  string
 	prev    map[int]flight // the last request that each model has answered
-	reasons []string       // for a request other than a continuation
+	reasons []string       // for requests that are not continuations
 	trace   []string
 }
 
@@ -82,14 +82,14 @@ func (k *talk) append(items ...transcript.Item) []string {
 	k.entries = append(k.entries, ids...)
 	k.trace = append(k.trace, fmt.Sprintf("%v %T", ids, items[0]))
 	if _, ok := items[0].(transcript.Rewind); ok && k.tail {
-		k.reopen() // it goes to a line that a tail may lack
+		k.reopen() // it refers to a line that a tail may lack
 		return ids
 	}
 	require.NoError(k.t, k.fold.Add(b))
 	return ids
 }
 
-// resume reads the conversation again as a session does: from the first line that
+// resume reads the conversation again, like a session, from the first line that
 // its last compaction keeps. The history must stay the same.
 func (k *talk) resume() {
 	before := shown(k.fold.History())
@@ -97,7 +97,7 @@ func (k *talk) resume() {
 	require.Equal(k.t, before, shown(k.fold.History()), "%s", strings.Join(k.trace, "\n"))
 }
 
-// shown is all of a history that requests are made of.
+// shown is the part of a history that goes into requests.
 func shown(h rebuild.History) string {
 	text, _ := json.Marshal(h) // never fails
 	var sb strings.Builder
@@ -130,7 +130,7 @@ func (k *talk) reopen() {
 	k.trace = append(k.trace, fmt.Sprintf("resumed from %d of %d lines", from, len(k.lines)))
 }
 
-// firstKept returns the index of the batch that the history begins with.
+// firstKept returns the index of the first batch of the history.
 func (k *talk) firstKept(c transcript.Compaction) int {
 	kept := cmp.Or(c.FirstKept, c.CoversTo)
 	for _, i := range k.live {
@@ -158,8 +158,8 @@ func (k *talk) mark() {
 	k.early = &early
 }
 
-// fork continues a copy of the lines that were in force at an earlier entry in
-// another way. Its first requests continue those before that entry.
+// fork copies the lines that were live at an earlier entry, and continues them
+// in another way. Its first requests continue the ones before that entry.
 func (k *talk) fork(steps int) {
 	f := &talk{t: k.t, rng: k.rng, home: k.home, counts: k.counts, said: *k.early}
 	k.early = nil
@@ -184,11 +184,11 @@ func filter(list []string, ok func(string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !ok(s) })
 }
 
-// why notes an entry or an event that explains a request other than a
+// why notes an entry or an event that explains why a request is not a
 // continuation.
 func (k *talk) why(reason string) { k.reasons = append(k.reasons, reason) }
 
-// send renders a request as a guard does, and compares it with the one before.
+// send renders a request like a guard, and compares it with the one before.
 func (k *talk) send() {
 	h := k.fold.History()
 	if n := len(h.Messages); n == 0 || h.Messages[n-1].Role == transcript.RoleAssistant || len(k.flying) > 1 {
@@ -269,12 +269,11 @@ func (k *talk) answer() {
 	}
 	k.append(*resp)
 	if resp.StopReason != transcript.StopAborted || len(calls) < len(resp.Message.Content) {
-		k.prev[f.to] = f // something of its answer is shown
+		k.prev[f.to] = f // a part of its answer is shown
 	}
 }
 
-// content is the content of an answer: reasoning, texts and calls, in its
-// order.
+// content is the content of an answer: reasoning, texts and calls, in order.
 func (k *talk) content(s speaker) (content []transcript.Block) {
 	if k.rng.IntN(5) > 0 {
 		thought := transcript.ThinkingBlock{Thinking: fmt.Sprint("t", k.n), Signature: "c2ln"}
@@ -361,7 +360,7 @@ func (k *talk) compact() {
 }
 
 // planned is a compaction where a plan would cut: Read names the entries after
-// the first kept one that are shown before it.
+// the first kept one that are shown before the cut.
 func planned(h rebuild.History, at int) transcript.Compaction {
 	var first, last transcript.Origin
 	for _, m := range h.Messages[at:] {

@@ -21,11 +21,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// go test ./rebuild/wire samples what the tests of random histories can do.
-// -soak=gate does what .ci/run asks for; -soak=long is for a night.
+// go test ./rebuild/wire runs a sample of random histories. -soak=gate runs as
+// many as .ci/run; -soak=long is for a night.
 var soak = flag.String("soak", "short", "how many histories the random tests try: short, gate or long")
 
-// amount is how far a test goes.
+// amount is the extent of a test.
 func amount[T any](short, gate, long T) T {
 	switch *soak {
 	case "long":
@@ -58,11 +58,11 @@ var speakers = []speaker{
 
 var nextTools = []transcript.Tool{{Name: "f", InputSchema: json.RawMessage(`{"type":"object"}`)}}
 
-// For all entries written while requests are on their way, the next request to a
-// model contains the one that it has answered, block for block; otherwise an entry
-// or an event explains why. Every request is one that the provider accepts. A
-// conversation that is read again from its last compaction on shows the same, and
-// a copy of its lines up to some entry continues as it would have.
+// Whatever entries are written while requests are on their way, the next request
+// to a model contains the last one that it answered, block for block, or an entry
+// or event explains why not. The provider accepts every request. A conversation
+// that is read again from its last compaction shows the same, and a copy of its
+// lines up to some entry continues in the same way.
 func TestNextRequest(t *testing.T) {
 	histories := amount(12, 300, 100_000)
 	const chunk = 2_000 // a long run reports its progress

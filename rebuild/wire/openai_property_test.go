@@ -18,8 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// openAIBlocks are blocks as answers of OpenAI's APIs leave them, whole and
-// broken.
+// openAIBlocks are blocks from answers of OpenAI's APIs, whole and broken.
 var openAIBlocks = strings.Split(strings.TrimSpace(`
 {"type":"thinking","thinking":"t","ext":{"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"e"}}}
 {"type":"thinking","thinking":"t","ext":{"item":{"id":"rs_2","type":"reasoning","summary":[]}}}
@@ -55,7 +54,7 @@ func everyOpenAI() []openAIFormat {
 	return append(all, r)
 }
 
-// Messages that are appended change no byte of those before them.
+// Appended messages change no byte of the messages before them.
 func TestOpenAIRandomPrefix(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	for range 300 {
@@ -77,7 +76,7 @@ func TestOpenAIRandomPrefix(t *testing.T) {
 	}
 }
 
-// Both sides of a call have the same ID, which is unique, for all original IDs.
+// For all original IDs, a call and its result have the same, unique ID.
 func TestOpenAIIDs(t *testing.T) {
 	ids := slices.Concat(callIDs, []string{strings.Repeat("y", 40), strings.Repeat("y", 41), strings.Repeat("y", 64), "abcdefghi", "a"})
 	var messages []transcript.Message

@@ -104,7 +104,7 @@ func TestOpenAIBlocks(t *testing.T) {
 			body, report := f.body(t, transcript.Request{Model: "gpt-x", Messages: []transcript.Message{m}})
 			shown := `"See"},` + tt.want[i] + `]`
 			const text = `{"type":"text","text":"`
-			if i == 0 && strings.HasPrefix(tt.want[0], text) { // neighbouring texts are one
+			if i == 0 && strings.HasPrefix(tt.want[0], text) { // neighbouring texts are joined
 				shown = `"content":"See\n\n` + strings.ReplaceAll(strings.TrimPrefix(strings.TrimSuffix(tt.want[0], "}"), text), `"},`+text, `\n\n`)
 			}
 			if !strings.Contains(body, shown) {
@@ -121,7 +121,7 @@ func TestOpenAIBlocks(t *testing.T) {
 	}
 }
 
-// Images in results stay where they are, or follow all results.
+// Images in results stay in place, or follow all results.
 func TestOpenAIResultMedia(t *testing.T) {
 	image := block(t, `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`)
 	call := func(id string) transcript.Block {
@@ -204,7 +204,7 @@ func TestOpenAIReasoningItems(t *testing.T) {
 			t.Errorf("%s: items %q, want %q; report %v\n%s", tt.name, got, tt.want, report, body)
 		}
 	}
-	// An item that the provider stores is referred to by its ID.
+	// An item that the provider stores is named by its ID.
 	stored := openairesponses.Format{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
 	body, report, err := stored.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("go"), message(t, `{"role":"assistant","content":[`+rs2+","+call+`]}`, here), transcript.ToolResult("a", "r"),
@@ -214,8 +214,7 @@ func TestOpenAIReasoningItems(t *testing.T) {
 	}
 }
 
-// Reasoning of imitators, of all turns, goes back in the member that it came
-// in.
+// Reasoning of imitators goes back, from all turns, in its original member.
 func TestOpenAIChatReasoning(t *testing.T) {
 	answer := func(member, model string) transcript.Message {
 		o := chatOrigin("e", 1)

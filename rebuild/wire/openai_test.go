@@ -19,7 +19,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// An openAIFormat is one of OpenAI's APIs, with a body in it and its events.
+// An openAIFormat is one of OpenAI's APIs, and makes its bodies and events.
 type openAIFormat struct {
 	name, api string
 	request   func(transcript.Request) ([]byte, rebuild.Report, error)
@@ -43,14 +43,14 @@ var responses = openAIFormat{
 	stream: openairesponses.Format{}.NewStream,
 }
 
-// eachOpenAI runs a test for both.
+// eachOpenAI runs a test for both APIs.
 func eachOpenAI(t *testing.T, f func(t *testing.T, format openAIFormat)) {
 	for _, format := range []openAIFormat{chat, responses} {
 		t.Run(format.name, func(t *testing.T) { f(t, format) })
 	}
 }
 
-// body renders a request that must be valid then.
+// body renders a request, which must then be valid.
 func (f openAIFormat) body(t testing.TB, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := f.request(req)
@@ -281,8 +281,8 @@ func TestOpenAIRoundTrip(t *testing.T) {
 	}
 }
 
-// A streamed answer is what the whole one is, whatever the size of the deltas,
-// and its deltas show all of it.
+// A streamed answer equals the whole one, whatever the size of the deltas, and
+// its deltas show all of it.
 func TestOpenAIStreamEqualsResponse(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, f openAIFormat) {
 		for name, body := range f.answers {
@@ -340,8 +340,8 @@ func texts(v any) (all string) {
 	return all
 }
 
-// A stream cut at any event keeps the part it has brought, and that part
-// renders to a valid request.
+// A stream cut at any event keeps the received part, and that part renders to a
+// valid request.
 func TestOpenAIStreamCut(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, f openAIFormat) {
 		for name, body := range f.answers {
@@ -362,7 +362,7 @@ func TestOpenAIStreamCut(t *testing.T) {
 				resp := s.Response()
 				if calls := resp.Message.ToolCalls(); len(calls) > 0 {
 					got := calls[len(calls)-1].Input
-					var part string // of an input that is not whole
+					var part string // of an unfinished input
 					whole := json.Unmarshal(got, &part) != nil
 					if !whole && part != input || whole && name != "custom" && string(got) != input {
 						t.Fatalf("%s: cut after %d events the input is %s, shown %q", name, n, got, input)

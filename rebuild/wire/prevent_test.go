@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The bytes of an image decide about its media type, and other bytes become a note, in
-// every format.
+// The bytes of an image decide its media type, and other bytes become a note, in every
+// format.
 func TestBytesDecide(t *testing.T) {
 	note := "[image left out: unreadable data]"
 	for _, tt := range []struct{ bytes, media, want string }{
@@ -39,7 +39,7 @@ func TestBytesDecide(t *testing.T) {
 	}
 }
 
-// An image above the numbers of Claude goes to neither of its APIs.
+// An image above Claude's limits goes to neither of its APIs.
 func TestLargeImages(t *testing.T) {
 	large := "iVBORw0KGgo" + strings.Repeat("A", 5<<20+4-11)
 	wide := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x23\x28\x00\x00\x00\x10\x08\x02")) // 9,000 pixels
@@ -57,8 +57,8 @@ func TestLargeImages(t *testing.T) {
 	}
 }
 
-// No format sends half of a character, not in the arguments of a call either, and each
-// defines a tool under the name that calls have.
+// No format sends half a character, even in the arguments of a call, and each defines
+// a tool under the name in its calls.
 func TestNoHalves(t *testing.T) {
 	call := transcript.ToolCallBlock{ID: "c", Name: "mcp.files/read", Input: []byte(`{"text":"a \ud99c b"}`)}
 	for _, s := range speakers {
@@ -71,9 +71,9 @@ func TestNoHalves(t *testing.T) {
 	}
 }
 
-// Chat Completions has one text where texts are neighbours, and strings alone for a
-// service without parts; Gemini no IDs of calls for one without these; media are notes
-// for a model without them.
+// Chat Completions joins neighbouring texts, and sends only strings to a service
+// without parts; Gemini sends no IDs of calls to a model without them; media become
+// notes for a model without media.
 func TestTakes(t *testing.T) {
 	image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "iVBORw0KGgo="}}
 	messages := []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "one"}, transcript.TextBlock{Text: "two"}, image}}}
@@ -102,7 +102,7 @@ func TestTakes(t *testing.T) {
 }
 
 // A model of another maker with the Messages API gets its reasoning back in every turn,
-// signed or not; Claude's goes back signed alone.
+// signed or not; Claude's goes back only signed.
 func TestImitators(t *testing.T) {
 	for name, want := range map[string]int{"deepseek-v4": 2, "kimi-k2": 2, "claude-opus-4-5": 0} {
 		var messages []transcript.Message

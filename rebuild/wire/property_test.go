@@ -16,10 +16,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// checkRender checks what holds for every request: the body is valid JSON; if
-// rendering repairs all violations of the request, the body is valid; if
-// nothing is wrong, the only change is omitted reasoning; and rendering the
-// body again changes nothing.
+// checkRender checks the rules for every request: the body is valid JSON; if
+// rendering repairs all violations of the request, the body is valid; without
+// violations only reasoning is omitted; and rendering the body again changes
+// nothing.
 func checkRender(t *testing.T, req transcript.Request) {
 	t.Helper()
 	body, report, err := anthropic.Format{}.Request(req)
@@ -36,7 +36,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 		}
 	}
 	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == transcript.RoleAssistant {
-		return // a paused answer may turn out to be none
+		return // it may turn out not to be a paused answer
 	}
 	if len(after) > 0 {
 		t.Fatalf("violations after rendering: %v\nbefore: %v\nreport: %v\nbody: %s", after, before, report, body)
@@ -50,7 +50,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 		}
 		require.Equal(t, normal(t, got), normal(t, req))
 	}
-	// The running turn may begin elsewhere without an answer.
+	// Without an answer the running turn may begin elsewhere.
 	if reported(report, "empty-message") {
 		return
 	}
@@ -70,7 +70,7 @@ func messagesOf(body []byte) []byte {
 	return messages
 }
 
-// normal returns the JSON of req with the members of objects in order.
+// normal returns the JSON of req with sorted members of objects.
 func normal(t *testing.T, req transcript.Request) string {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader(quoteAny(t, req)))
@@ -81,7 +81,7 @@ func normal(t *testing.T, req transcript.Request) string {
 }
 
 // Blocks for requests: some that rendering must repair, and some that it must
-// leave alone.
+// not change.
 var (
 	userBlocks = strings.Split(strings.TrimSpace(`
 {"type":"text","text":"hi"}
@@ -137,11 +137,11 @@ var (
 	callIDs = []string{"a", "b", "c", "toolu_1", "srvtoolu_1", "call.1", "call 1", "ü", "", strings.Repeat("x", 65), strings.Repeat("x", 66)}
 )
 
-// randomRequest makes a request whose turns and pairs are right and whose
-// blocks are not. Calls of one answer have different IDs.
+// randomRequest makes a request with correct turns and pairs but wrong blocks.
+// Calls of one answer have different IDs.
 func randomRequest(t *testing.T, rnd *rand.Rand) transcript.Request {
 	t.Helper()
-	clean := rnd.IntN(3) == 0 // take the first, good blocks and IDs only
+	clean := rnd.IntN(3) == 0 // only the first, good blocks and IDs
 	pick := func(from []string, most int) (blocks []transcript.Block) {
 		if clean {
 			from = from[:2]
@@ -206,8 +206,8 @@ func TestRenderRandom(t *testing.T) {
 	}
 }
 
-// Appended messages change no byte of those before them: neither their IDs, nor
-// their omissions. Reasoning and marks are the exceptions.
+// Appended messages change no byte of the messages before them, neither IDs nor
+// omissions. Reasoning and marks are the exceptions.
 func TestRenderRandomPrefix(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -226,7 +226,7 @@ func TestRenderRandomPrefix(t *testing.T) {
 			part.Messages = req.Messages[:n]
 			body, _ := render(t, anthropic.Format{}, part)
 			body = strings.TrimSuffix(body, "]}")
-			// A user message may be joined by the next one.
+			// The next user message may join this one.
 			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}")) && !strings.HasPrefix(body, before) {
 				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", n, before, body)
 			}

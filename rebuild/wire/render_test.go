@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite the table of blocks")
 
 const model = "claude-x"
 
-// native is the origin of what the model of the requests said itself.
+// native is the origin of blocks that the model of the requests made.
 var native = transcript.Origin{Entry: "e", API: "anthropic", Model: model}
 
 func block(t testing.TB, text string) transcript.Block {
@@ -47,7 +47,7 @@ func render(t testing.TB, a anthropic.Format, req transcript.Request) (string, r
 	return string(body), report
 }
 
-// decode reads a body back.
+// decode reads a body.
 func decode(t testing.TB, body string) transcript.Request {
 	t.Helper()
 	var req transcript.Request

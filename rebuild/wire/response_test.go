@@ -149,8 +149,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// recorded appends items to a transcript, each slice of items and each single
-// item as one batch, reads the lines back and folds them.
+// recorded appends items to a transcript, each slice and each single item as
+// one batch, reads the lines back and folds them.
 func recorded(t *testing.T, appends ...any) rebuild.History {
 	t.Helper()
 	fold := rebuild.New(nil)

@@ -63,7 +63,7 @@ func TestReadSSEErrors(t *testing.T) {
 	}
 }
 
-// An event is there before the next one: nothing waits for more to come.
+// Each event arrives at once, without waiting for more data.
 func TestReadSSEIncremental(t *testing.T) {
 	for _, end := range []string{"\n", "\r\n", "\r"} {
 		r, w := io.Pipe()

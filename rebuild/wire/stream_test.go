@@ -104,8 +104,8 @@ func cut(text string, n int) (parts []string) {
 	return parts
 }
 
-// A streamed answer is recorded as the whole one is, byte for byte, whatever
-// the size of the deltas.
+// A streamed answer is recorded like the whole one, byte for byte, whatever the
+// size of the deltas.
 func TestStreamEqualsResponse(t *testing.T) {
 	for name, body := range answers {
 		whole, err := anthropic.Format{}.Response([]byte(body))
@@ -117,7 +117,7 @@ func TestStreamEqualsResponse(t *testing.T) {
 				event := []byte(e)
 				d, err := s.Add(event)
 				require.NoError(t, err, "%s", name)
-				clear(event) // the stream must not hold on to it
+				clear(event) // the stream must not keep it
 				done = d.Done
 			}
 			if !done {
@@ -170,7 +170,7 @@ func TestStreamDeltas(t *testing.T) {
 }
 
 // A stream that is cut after any event leaves an answer that can be recorded,
-// with everything that was shown.
+// with all shown text.
 func TestStreamCut(t *testing.T) {
 	for name, body := range answers {
 		all := events(t, body, 3)
@@ -235,7 +235,7 @@ func TestStreamErrorEvent(t *testing.T) {
 	require.Equal(t, "Hello, 世", resp.Message.Text())
 }
 
-// A null in the place of an error means no error.
+// A null instead of an error means no error.
 func TestStreamErrorNull(t *testing.T) {
 	s := anthropic.Format{}.NewStream()
 	for _, event := range []string{

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A later system prompt has the role that the model knows for it. A text of the user
+// A later system prompt gets the role that the model has for it. A text of the user
 // that looks like one stays the user's.
 func TestSystemMessages(t *testing.T) {
 	const heading = `[The system prompt from here on]\nBe brief.`
@@ -56,8 +56,8 @@ func TestSystemMessages(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(body), `"role":"system"`)
 
-	// Alone in its message it cannot have the role. An answer that nothing is left of
-	// stays between it and what the user says.
+	// Alone in its message it cannot have the role. An emptied answer stays between
+	// it and the user's next text.
 	alone := history("")[0]
 	alone.Content, alone.Origins = alone.Content[1:], alone.Origins[1:]
 	require.NotContains(t, send(model, []transcript.Message{alone}), `"role":"system"`)
@@ -66,7 +66,7 @@ func TestSystemMessages(t *testing.T) {
 	require.Contains(t, after, `{"role":"assistant","content":"[no answer]"}`)
 	require.Empty(t, wiretest.ValidateNext([]byte(send(model, history(""))), []byte(after)))
 
-	// The Responses API calls it a message of the developer's.
+	// In the Responses API it is a developer message.
 	body, _, err = openairesponses.Format{}.Request(transcript.Request{Model: "gpt-6", Messages: history("gpt-6")})
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"input":[{"type":"message","role":"user","content":"go"},{"type":"message","role":"developer","content":"`+heading+`"},`)

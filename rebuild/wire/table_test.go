@@ -36,7 +36,7 @@ var blockRows = []struct{ name, role, content string }{
 	{"compaction, encrypted", "assistant", `{"type":"compaction","id":"cmp_1","encrypted_content":"e"},{"type":"text","text":"x"}`},
 	{"bedrock_block, a tool it ran", "assistant", `{"type":"bedrock_block","block":{"toolUse":{"toolUseId":"t","name":"n","type":"server_tool_use","input":{}}}},` +
 		`{"type":"bedrock_block","block":{"toolResult":{"toolUseId":"t","type":"r","content":[{"text":"x"}]}}},{"type":"text","text":"x"}`},
-	// Each API has a different one; Chat Completions has none.
+	// Each API names another one; Chat Completions names none.
 	{
 		"of a type not known here", "assistant", `{"type":"new_block","x":1},{"type":"text","text":"x"}
 {"type":"new_block"},{"type":"text","text":"x"}
@@ -46,7 +46,7 @@ var blockRows = []struct{ name, role, content string }{
 	},
 }
 
-// blockTable has the rendering of each block for each API.
+// blockTable renders each block for each API.
 func blockTable(t *testing.T) string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "//\t%-31s %-10s %-6s %-10s %-7s %s\n", "", "Anthropic", "Chat", "Responses", "Gemini", "Bedrock")
@@ -73,7 +73,7 @@ func blockTable(t *testing.T) string {
 	return strings.Join(lines, "\n")
 }
 
-// becomes names in a word the rendering of blocks for an API.
+// becomes names the rendering of blocks for an API in one word.
 func becomes(t *testing.T, s speaker, role, content string, own transcript.Origin) string {
 	messages := []transcript.Message{transcript.UserText("go")}
 	switch role {

@@ -27,9 +27,9 @@ func sent(t *testing.T, api wiretest.API, request func(transcript.Request) ([]by
 	return string(body)
 }
 
-// Code of the provider that calls the client's tools goes back as it came, with its
-// container, while the client's messages are results alone. Anything else makes it a text
-// and the calls plain.
+// Provider code that calls the client's tools goes back unchanged, with its container,
+// while the client's messages are only results. Otherwise it becomes a text, with plain
+// calls.
 func TestWaitingCode(t *testing.T) {
 	const code = `{"type":"server_tool_use","id":"srvtoolu_1","name":"code_execution","input":{"code":"f()"}}`
 	const caller = `"caller":{"type":"code_execution_20260120","tool_id":"srvtoolu_1"}`
@@ -75,7 +75,7 @@ func TestWaitingCode(t *testing.T) {
 		require.NotContains(t, body, `"caller"`, name)
 		require.NotContains(t, body, `"container":`, name)
 	}
-	// So does a refusal of the container.
+	// A refusal of the container does the same.
 	refused, _ := rebuild.For([]transcript.Message{transcript.UserText("go"), first, one}, transcript.Calibration{Unread: "a"})
 	body := sent(t, wiretest.Anthropic{}, anthropic.Format{}.Request, transcript.Request{Model: "claude-opus-4-8", Messages: refused})
 	require.NotContains(t, body, "c1")
@@ -93,8 +93,8 @@ func TestWaitingCode(t *testing.T) {
 	}
 }
 
-// The phase of a text goes to the next GPT, and items of tools that the provider ran if no
-// reasoning led to them; others get texts.
+// The phase of a text goes to the next GPT, and items of tools that the provider ran if
+// no reasoning led to them; other models get texts.
 func TestNextModelOfResponses(t *testing.T) {
 	const ran = `{"type":"code_interpreter_call","id":"ci_1","status":"completed","container_id":"c","code":"1+1","outputs":[{"type":"logs","logs":"2"}]}`
 	const text = `[code_interpreter_call]\ncode: 1+1\nlogs: 2`
@@ -124,7 +124,7 @@ func TestNextModelOfResponses(t *testing.T) {
 	}
 }
 
-// A text of the user follows an answer at the end, unless the caller wants it continued.
+// A text of the user follows an answer at the end, unless the caller wants to continue it.
 func TestPrefill(t *testing.T) {
 	req := transcript.Request{Model: "claude-opus-5-5", Messages: []transcript.Message{transcript.UserText("go"), transcript.AssistantText("It is \n")}}
 	for _, tt := range []struct {
@@ -147,8 +147,8 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-// Each API gets the members of a tool that it knows, and a hash of the prompt counts all but
-// the cache mark, which no deferred tool has. On Vertex the model is in the path.
+// Each API gets the members of a tool that it knows, and a hash of the prompt covers all
+// except the cache mark, which deferred tools lack. On Vertex the model is in the path.
 func TestToolMembers(t *testing.T) {
 	req := transcript.Request{Model: "claude-x", Messages: []transcript.Message{transcript.UserText("go")}, Tools: memberTools}
 	a := anthropic.Format{Cache: wire.Cache5m, Params: map[string]json.RawMessage{"anthropic_version": json.RawMessage(`"vertex-2023-10-16"`)}}
@@ -178,7 +178,7 @@ func TestToolMembers(t *testing.T) {
 	}
 }
 
-// A reference to a tool passes in a result if the request defines the tool; an upload is a text.
+// A result keeps a reference to a tool if the request defines the tool; an upload becomes a text.
 func TestReferencesInResults(t *testing.T) {
 	call := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: "a", Name: "n", Input: json.RawMessage("{}")}}}
 	result := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"tool_reference","tool_name":"m"},{"type":"tool_reference","tool_name":"gone"},{"type":"container_upload","file_id":"f"}]}]}`, transcript.Origin{})
@@ -196,7 +196,7 @@ func TestSounds(t *testing.T) {
 		require.Contains(t, sent(t, wiretest.Gemini{}, gemini.Format{}.Request, content(kind)), `{"inlineData":{"mimeType":"`+kind+`","data":"AAAA"}}`)
 		require.Contains(t, sent(t, wiretest.Anthropic{}, anthropic.Format{}.Request, content(kind)), "[document left out: unsupported media type]")
 	}
-	// A call whose input is a text with half a character in it has none in its arguments.
+	// Half a character in a call's input text is mended in its arguments.
 	half := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: "a", Name: "n", Input: json.RawMessage(`"{\"a\":\"\\ud83d\"}"`)}}}
 	require.Contains(t, sent(t, wiretest.OpenAIChat{}, openaichat.Format{}.Request, transcript.Request{Model: "m", Messages: []transcript.Message{transcript.UserText("go"), half, transcript.ToolResult("a", "r")}}), `"arguments":"{\"a\":\"\\ufffd\"}"`)
 }

@@ -37,7 +37,7 @@ func TestRequestErrors(t *testing.T) {
 }
 
 // Blocks that only the Messages API understands go back to it as they came; the
-// result of a call says its toolset again.
+// result of a call repeats its toolset.
 func TestOwnBlocks(t *testing.T) {
 	const compaction = `{"type":"compaction", "content":"What was done.","signature":"c2ln","new_member":[1, 2]}`
 	const fallback = `{"type":"fallback","to":"claude-sonnet-5-5","trigger":{"type":"overloaded"}}`
@@ -54,11 +54,11 @@ func TestOwnBlocks(t *testing.T) {
 	require.Contains(t, string(sent), `"content":[`+compaction+`,`+fallback+`,`+upload+`,`)
 	require.Contains(t, string(sent), `{"type":"tool_result","tool_use_id":"toolu_1","content":"ok","toolset_name":"browser"}`)
 	_, found := wiretest.Anthropic{}.Decode(sent)
-	require.Len(t, found, 1, "%v", found) // members that are new to the referee
+	require.Len(t, found, 1, "%v", found) // for the referee's unknown members
 	_, found = wiretest.Anthropic{}.Decode([]byte(strings.Replace(strings.Replace(string(sent), `,"new_member":[1, 2]`, "", 1), `"ok","toolset_name":"browser"`, `"ok"`, 1)))
 	require.Equal(t, "toolset", found[0].Rule)
 
-	// Another model gets none of it.
+	// Another model gets none of them.
 	req.Messages[1].Origins = make([]transcript.Origin, 4)
 	sent, report, err = anthropic.Format{}.Request(req)
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestStreamErrors(t *testing.T) {
 	}
 }
 
-// A signature is for the whole text only.
+// A signature belongs only to the whole text.
 func TestStreamCutThinking(t *testing.T) {
 	s := anthropic.Format{}.NewStream()
 	for _, e := range []string{
@@ -158,7 +158,7 @@ func TestStreamCutThinking(t *testing.T) {
 	require.Empty(t, b.Signature)
 }
 
-// A stream that was never begun gives an answer too.
+// Even a stream that never began gives an answer.
 func TestStreamZero(t *testing.T) {
 	resp := anthropic.Format{}.NewStream().Response()
 	require.Equal(t, transcript.StopAborted, resp.StopReason)
@@ -166,7 +166,7 @@ func TestStreamZero(t *testing.T) {
 	require.Empty(t, resp.Message.Content)
 }
 
-// The budget for thinking is below the output limit, whoever lowered that.
+// The budget for thinking is below the output limit, even a lowered one.
 func TestThinkingBudget(t *testing.T) {
 	for _, tt := range []struct {
 		budget, limit int

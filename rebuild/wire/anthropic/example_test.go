@@ -17,7 +17,7 @@ func ExampleFormat() {
 		MaxOutput: 1000,
 		Messages: []transcript.Message{
 			transcript.UserText("read a.go"),
-			// Recorded from a provider with IDs of its own.
+			// Recorded from a provider with its own IDs.
 			{Role: transcript.RoleAssistant, Content: []transcript.Block{
 				transcript.ToolCallBlock{ID: "functions.read:0", Name: "read", Input: json.RawMessage(`{"path":"a.go"}`)},
 			}},

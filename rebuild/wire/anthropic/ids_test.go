@@ -57,13 +57,13 @@ func TestRequestIDs(t *testing.T) {
 	if got := len(report); got != 8 {
 		t.Errorf("%d IDs rewritten, want 8: %v", got, report)
 	}
-	// Rendering a rendering changes nothing more.
+	// Rendering a rendering changes nothing.
 	if again, report := render(t, anthropic.Format{}, decode(t, body)); again != body || len(report) > 0 {
 		t.Errorf("rendered again:\n%s\n%s\n%v", again, body, report)
 	}
 }
 
-// An ID assigned to an earlier call is taken, even if it is valid.
+// An ID of an earlier call is replaced, even if it is valid.
 func TestRequestIDsTaken(t *testing.T) {
 	messages := turn(t, native)
 	messages[1].Content = []transcript.Block{block(t, `{"type":"tool_use","id":"a b","name":"n","input":{}}`)}

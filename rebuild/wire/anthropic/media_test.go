@@ -11,7 +11,7 @@ import (
 )
 
 // An image of more than 5 MB of base64, and the first images and documents of a
-// body of more than 32 MB, become a text: in messages, and in every other test
+// body of more than 32 MB, become a text: in messages, or in every second test
 // in results.
 func TestRequestMediaBytes(t *testing.T) {
 	const mb = 1 << 20
@@ -21,7 +21,7 @@ func TestRequestMediaBytes(t *testing.T) {
 	document := transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: ("JVBERi0" + strings.Repeat("A", 10*mb))[:10*mb]}}
 	tests := []struct {
 		name    string
-		content []transcript.Block // a message each
+		content []transcript.Block // one message each
 		kept    []bool
 		rules   string
 	}{
@@ -68,7 +68,7 @@ func TestRequestMediaBytes(t *testing.T) {
 	}
 }
 
-// The images of a document go out under the rules of all others.
+// The images of a document follow the rules for all images.
 func TestDocumentContent(t *testing.T) {
 	document := func(content string) []transcript.Message {
 		return []transcript.Message{message(t, `{"role":"user","content":[{"type":"document","source":{"type":"content","content":[`+content+`]}}]}`, transcript.Origin{})}

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 const model = "claude-x"
 
-// native is the origin of what the model of the requests said itself.
+// native is the origin of blocks that the model of the requests made.
 var native = transcript.Origin{Entry: "e", API: "anthropic", Model: model}
 
 func block(t testing.TB, text string) transcript.Block {
@@ -51,7 +51,7 @@ func render(t testing.TB, a anthropic.Format, req transcript.Request) (string, r
 	return string(body), report
 }
 
-// decode reads a body back.
+// decode reads a body.
 func decode(t testing.TB, body string) transcript.Request {
 	t.Helper()
 	var req transcript.Request
@@ -101,8 +101,8 @@ func TestRequestGolden(t *testing.T) {
 
 // goldenRequest reads one message per line, each after the entry, API and model
 // of its blocks: "e1 anthropic claude-x {...}", or "- {...}" without origins.
-// "+ {...}" is one block more for the message before, as in a merged message,
-// after its origin.
+// "+ {...}", after its origin, is one more block of the message before, as in a
+// merged message.
 func goldenRequest(t *testing.T, input string) transcript.Request {
 	t.Helper()
 	req := transcript.Request{Model: model}
@@ -189,7 +189,7 @@ func TestRequestEnvelope(t *testing.T) {
 	}
 }
 
-// A paused answer is sent back as it is.
+// A paused answer goes back unchanged.
 func TestRequestPaused(t *testing.T) {
 	const answer = `{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}]}`
 	req := transcript.Request{Model: model, Messages: []transcript.Message{transcript.UserText("go"), message(t, answer, native)}}
@@ -235,7 +235,7 @@ func TestRequestMarks(t *testing.T) {
 	require.Equal(t, 1, len(user.Content[0].(transcript.TextBlock).Extra), "the caller's block was changed")
 }
 
-// Values of a caller that JSON cannot express.
+// Values in Go that JSON cannot express.
 func TestRequestOddValues(t *testing.T) {
 	req := transcript.Request{Messages: []transcript.Message{
 		{Role: transcript.RoleUser, Content: []transcript.Block{
@@ -251,8 +251,8 @@ func TestRequestOddValues(t *testing.T) {
 	render(t, anthropic.Format{}, req)
 }
 
-// Half a character in a call's input, which a cut answer may leave, would make
-// every later request of the session invalid.
+// Half a character in a call's input, left by a cut answer, would make every
+// later request of the session invalid.
 func TestHalfSurrogate(t *testing.T) {
 	m := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":{"text":"\ud83d","whole":"\ud83d\ude00"}}]}`, native)
 	body, report, err := anthropic.Format{}.Request(transcript.Request{Messages: []transcript.Message{
@@ -264,7 +264,7 @@ func TestHalfSurrogate(t *testing.T) {
 	require.Equal(t, rebuild.Rule("half-surrogate"), report[0].Rule)
 }
 
-// An error may have texts only; a search result becomes one.
+// An error may have only texts; a search result becomes one.
 func TestErrorWithImage(t *testing.T) {
 	m := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}]}]}]}`, transcript.Origin{})
 	call := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":{}}]}`, native)

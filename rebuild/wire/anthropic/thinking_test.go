@@ -71,8 +71,8 @@ func TestRequestThinking(t *testing.T) {
 	}
 }
 
-// At the end of a request reasoning stays only if thinking is on, and nowhere
-// is it the last of a message.
+// At the end of a request reasoning stays only if thinking is on, and it never
+// ends a message.
 func TestRequestThinkingPrefill(t *testing.T) {
 	adaptive := anthropic.Format{Thinking: json.RawMessage(`{"type":"adaptive"}`)}
 	const thinking, text = `{"type":"thinking","thinking":"t","signature":"s"}`, `{"type":"text","text":"x"}`
@@ -119,8 +119,8 @@ func TestModelAlias(t *testing.T) {
 	}
 }
 
-// The reasoning of answers with a recorded request goes back whole, in its
-// order, to every model of the API, from all turns.
+// The reasoning of answers with a recorded request goes back whole, in order,
+// to every model of the API, from all turns.
 func TestBoundThinking(t *testing.T) {
 	made := &transcript.Answer{Entry: "a", Made: transcript.Made{After: "u", PromptHash: rebuild.PromptHash("", nil)}, Intact: true}
 	o := transcript.Origin{Entry: "a", Batch: 2, API: "anthropic", Model: "claude-fable-5-2", Answer: made}

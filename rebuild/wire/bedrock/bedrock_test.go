@@ -80,7 +80,7 @@ func TestOwnBlocks(t *testing.T) {
 	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
 }
 
-// A start that says nothing begins a text, as does one that is missing.
+// An empty start begins a text, and so does a missing one.
 func TestStreamEmptyStart(t *testing.T) {
 	s := bedrock.Format{}.NewStream()
 	for _, e := range [][2]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// switched is a conversation that another provider's model has begun.
+// switched is a conversation that another provider's model began.
 func switched() transcript.Request {
 	claude := transcript.Origin{API: "anthropic", Model: "claude-x"}
 	return transcript.Request{

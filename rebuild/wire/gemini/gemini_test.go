@@ -68,7 +68,7 @@ func TestStreamError(t *testing.T) {
 	require.Error(t, err, "content after the end is taken")
 }
 
-// Counts are cumulative: the last ones stand.
+// Counts are cumulative: the last ones count.
 func TestStreamUsage(t *testing.T) {
 	s := gemini.Format{}.NewStream()
 	for _, e := range []string{

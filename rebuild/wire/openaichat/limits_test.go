@@ -40,8 +40,8 @@ func rules(report rebuild.Report) string {
 	return strings.Join(names, " ")
 }
 
-// An answer has at most 128 calls; each part of a larger one has its results
-// behind it and its text once.
+// An answer has at most 128 calls; each part of a larger one is followed by its
+// results; the text comes once.
 func TestManyCalls(t *testing.T) {
 	for _, tt := range []struct {
 		calls, answers int
@@ -64,7 +64,7 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// Servers that imitate the API refuse more than the original does.
+// Servers that imitate the API refuse more than the original.
 func TestImitatorRules(t *testing.T) {
 	mistral, deepSeek := openaichat.Format{ShortIDs: true}, openaichat.Format{Reasoning: true}
 	body, report, err := mistral.Request(parallel(2))

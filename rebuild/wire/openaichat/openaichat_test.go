@@ -89,7 +89,7 @@ func TestAudio(t *testing.T) {
 	require.Contains(t, string(body), `{"role":"assistant","content":"Good day."}`)
 }
 
-// An event may have pieces of several calls: what it adds is that of the last one.
+// An event may have pieces of several calls: the Delta holds the last one.
 func TestDeltaOfCalls(t *testing.T) {
 	s := openaichat.Format{}.NewStream()
 	d, err := s.Add([]byte(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}}]}`))
@@ -97,7 +97,7 @@ func TestDeltaOfCalls(t *testing.T) {
 	require.Equal(t, wire.Delta{ToolName: "g", Input: "{"}, d)
 }
 
-// An event that is refused changes no count.
+// A refused event changes no count.
 func TestStreamRefusedUsage(t *testing.T) {
 	s := openaichat.Format{}.NewStream()
 	_, err := s.Add([]byte(`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`))

@@ -29,7 +29,7 @@ func ExampleFormat() {
 	fmt.Println(strings.ReplaceAll(strings.TrimSuffix(input, "]}"), `},{`, "},\n{"))
 	fmt.Println(len(wiretest.Check(wiretest.OpenAIResponses{}, body)), "violations")
 
-	// Another API gets what it can know of it.
+	// Another API gets the parts that it can read.
 	body, report, err := openaichat.Format{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("read a.go"), resp.Message, transcript.ToolResult("call_1", "package a"),
 	}})

@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The phase of an answer is said again, with or without the rest of its item.
+// The phase of an answer goes back, with or without the rest of its item.
 func TestPhase(t *testing.T) {
 	resp, err := openairesponses.Format{}.Response([]byte(`{"model":"gpt-x","output":[{"type":"reasoning","id":"rs_1","summary":[]},` +
 		`{"type":"message","id":"msg_1","role":"assistant","status":"completed","phase":"commentary","content":[{"type":"output_text","text":"a","annotations":[]}]}]}`))
