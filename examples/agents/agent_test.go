@@ -21,7 +21,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// testConfig is the program on a store of its own, with a model and tools.
+// testConfig is the program on its own store, with a model and tools.
 func testConfig(t *testing.T, api string, m *guardtest.Model, tools ...tool) config {
 	t.Helper()
 	return config{
@@ -30,7 +30,7 @@ func testConfig(t *testing.T, api string, m *guardtest.Model, tools ...tool) con
 	}
 }
 
-// open returns the service of an API with a model, whose SDK does not try again.
+// open returns the service of an API with a model; its SDK does not retry.
 func open(t *testing.T, api string, m *guardtest.Model, reasoning json.RawMessage) service {
 	t.Helper()
 	at := offline(m)
@@ -69,7 +69,7 @@ func drive(t *testing.T, c config, lines ...string) string {
 	return out.String()
 }
 
-// contains holds that the texts are in out, in this order.
+// contains checks that the texts are in out, in this order.
 func contains(t *testing.T, out string, texts ...string) {
 	t.Helper()
 	rest := out
@@ -82,7 +82,7 @@ func contains(t *testing.T, out string, texts ...string) {
 	}
 }
 
-// valid holds that the model was sent nothing that the provider would refuse.
+// valid checks that the model received no request that the provider would refuse.
 func valid(t *testing.T, m *guardtest.Model) {
 	t.Helper()
 	for _, r := range m.Invalid() {
@@ -90,7 +90,7 @@ func valid(t *testing.T, m *guardtest.Model) {
 	}
 }
 
-// messages returns the messages, items or contents of a request as they were sent.
+// messages returns the messages, items or contents of a request as sent.
 func messages(t *testing.T, r guardtest.Recorded) []string {
 	t.Helper()
 	var body struct{ Messages, Input, Contents []json.RawMessage }
@@ -143,8 +143,8 @@ func withSession(t *testing.T, c config, f func(*session.Session)) {
 	f(s)
 }
 
-// The program is run twice on one store: the first request of the second run
-// begins with the request and the answer of the first, byte for byte.
+// The program runs twice on one store: the first request of the second run
+// begins with the first run's request and answer, byte for byte.
 func TestRestart(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		first := &guardtest.Model{Answer: guardtest.Script(
@@ -179,7 +179,7 @@ func TestUnknownAPI(t *testing.T) {
 	}
 }
 
-// The conversation continues over another API, and over the first one again.
+// The conversation continues over another API, and then over the first again.
 func TestAnotherAPI(t *testing.T) {
 	m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Call(guardtest.Tool("read", "{}")), guardtest.Say("It is alpha."))}
 	c := testConfig(t, "anthropic", m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
@@ -218,7 +218,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// The calls of one answer run at the same time, and the result of each is there
+// The calls of one answer run at the same time, and all results are there
 // before the next call of the model, in the order of the calls.
 func TestParallelTools(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
@@ -276,7 +276,7 @@ func (w *onText) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Ctrl-C ends an answer and not the program. The conversation is kept, the next
+// Ctrl-C ends an answer, not the program. The conversation is kept, the next
 // request is valid, and a restart does not continue the cancelled turn.
 func TestCancel(t *testing.T) {
 	long := guardtest.Say(strings.Repeat("one two three four ", 20))
@@ -338,7 +338,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A failed turn continues when the user wants it.
+// A failed turn continues when the user wants that.
 func TestEmptyLine(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Unauthorized())}
@@ -375,8 +375,8 @@ func TestCutCall(t *testing.T) {
 	})
 }
 
-// Turns of two programs do not run at once on a session: neither a new one nor
-// one that looks as if it had been left.
+// Turns of two programs do not run at once on a session: neither a new turn nor
+// one that looks abandoned.
 func TestBusy(t *testing.T) {
 	m := &guardtest.Model{}
 	c := testConfig(t, "anthropic", m)
@@ -456,7 +456,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// The program over a port, as it is used with the real service.
+// The program over a port, as with the real service.
 func TestServer(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{Window: 8000, Answer: guardtest.Start(nil,
@@ -484,7 +484,7 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// The program as it is started without flags.
+// The program without flags.
 func TestOffline(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		m := scripted(200_000)

@@ -17,8 +17,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// everyAnthropic is a request with all that the SDK's own types would change or
-// lose: spellings, members and blocks that they do not know.
+// everyAnthropic is a request with everything that the SDK's own types change
+// or lose: spellings, members and blocks that they do not know.
 func everyAnthropic() transcript.Request {
 	return transcript.Request{
 		Model: "scripted", System: "<system> & \u2028", MaxOutput: 100,
@@ -61,7 +61,7 @@ func TestAnthropicRequestBytes(t *testing.T) {
 	valid(t, m)
 }
 
-// An answer comes through the SDK as it was said, streamed or not.
+// An answer comes through the SDK unchanged, streamed or not.
 func TestAnthropicAnswer(t *testing.T) {
 	want := guardtest.Answer{
 		Stop: "a_new_reason",
@@ -106,7 +106,7 @@ func TestAnthropicAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole.RequestID = streamed.RequestID // is in a header
+	whole.RequestID = streamed.RequestID // in a header
 	if got, want := asJSON(t, whole.Message), asJSON(t, streamed.Message); got != want || whole.StopReason != streamed.StopReason {
 		t.Errorf("not streamed it is\n%s\nwant\n%s", got, want)
 	}
@@ -168,7 +168,7 @@ func TestAnthropicErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
-			// What the user says must not decide: the error holds the request.
+			// The user's text must not decide: the error holds the request.
 			_, err := ask(t.Context(), open(t, "anthropic", m, nil), transcript.Request{
 				Model: "scripted", Messages: []transcript.Message{transcript.UserText("prompt is too long: 9 tokens > 1 maximum")},
 			})
@@ -186,8 +186,8 @@ func TestAnthropicErrors(t *testing.T) {
 	}
 }
 
-// A real refusal of the service, and what the application still sees of it
-// when nothing can cure it.
+// A real refusal of the service, and the error that the application gets if
+// nothing cures it.
 func TestAnthropicOverflow(t *testing.T) {
 	m := &guardtest.Model{Window: 1000}
 	c := testConfig(t, "anthropic", m)

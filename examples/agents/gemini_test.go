@@ -45,7 +45,7 @@ func everyGemini(t *testing.T) transcript.Request {
 
 // throughTypes decodes a rendered request into the SDK's types and encodes it
 // back. The one text that they cannot hold replaces signatures: it is not
-// base64, and goes through as if it were.
+// base64, but passes as if it were.
 func throughTypes(t *testing.T, body []byte) {
 	t.Helper()
 	var req struct {
@@ -70,7 +70,7 @@ func throughTypes(t *testing.T, body []byte) {
 }
 
 // meaning is the value of a JSON text, without the empty members that the types
-// leave out.
+// omit.
 func meaning(t *testing.T, text []byte) any {
 	t.Helper()
 	var v any
@@ -144,7 +144,7 @@ func TestGeminiRandomTypes(t *testing.T) {
 	}
 }
 
-// A request goes through the SDK with every member as it was rendered.
+// A request goes through the SDK with every member as rendered.
 func TestGeminiRequestBytes(t *testing.T) {
 	m := &guardtest.Model{}
 	a := open(t, "gemini", m, nil).(*geminiSDK)
@@ -161,8 +161,8 @@ func TestGeminiRequestBytes(t *testing.T) {
 	valid(t, m)
 }
 
-// An answer comes through the official client over a port as it was said,
-// streamed and whole.
+// An answer comes through the official client over a port unchanged, streamed
+// and whole.
 func TestGeminiAnswer(t *testing.T) {
 	sign := func(s string) transcript.Extra {
 		return transcript.Extra{"ext": json.RawMessage(`{"thoughtSignature":"` + s + `"}`)}

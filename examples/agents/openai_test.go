@@ -30,8 +30,7 @@ func eachOpenAI(t *testing.T, f func(t *testing.T, api string)) {
 	}
 }
 
-// everyOpenAI is a request with all kinds of blocks, and what OpenAI leaves with
-// them.
+// everyOpenAI is a request with all kinds of blocks, and OpenAI's data on them.
 func everyOpenAI() transcript.Request {
 	const image = "iVBORw0KGgo="
 	ext := func(text string) transcript.Extra { return transcript.Extra{"ext": json.RawMessage(text)} }
@@ -67,7 +66,7 @@ func everyOpenAI() transcript.Request {
 	}
 }
 
-// A rendering decodes into the types of the SDK and encodes back to the same.
+// A rendering decodes into the types of the SDK and encodes back to the same JSON.
 func TestOpenAIRequestTypes(t *testing.T) {
 	chat, _, err := openaichat.Format{SystemRole: "developer"}.Request(everyOpenAI())
 	if err != nil {
@@ -87,7 +86,7 @@ func TestOpenAIRequestTypes(t *testing.T) {
 	}
 	var params responses.ResponseNewParams
 	// A message with an ID decodes into the type without one: the list has no
-	// mark to tell them apart. It has a type of its own.
+	// mark to tell them apart. It has its own type.
 	var sent struct{ Input []map[string]any }
 	through(t, body, &sent)
 	for _, item := range sent.Input {
@@ -111,8 +110,8 @@ func TestOpenAIRequestTypes(t *testing.T) {
 	}
 }
 
-// Whatever blocks a request has of those above, it decodes into the types of the
-// SDK and encodes back to the same.
+// A request with any of the blocks above decodes into the types of the SDK and
+// encodes back to the same JSON.
 func TestOpenAIRandomRequestTypes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -163,7 +162,7 @@ func through(t *testing.T, body []byte, params any) []byte {
 	return out
 }
 
-// sameJSON compares values; a member that is null is as none.
+// sameJSON compares values; a null member equals a missing one.
 func sameJSON(t *testing.T, want, got []byte) {
 	t.Helper()
 	want = bytes.ReplaceAll(want, []byte(`"content":null,`), nil)
@@ -199,7 +198,7 @@ func TestOpenAIRequestBytes(t *testing.T) {
 	})
 }
 
-// talk is an answer with all that both APIs can say.
+// talk is an answer with every kind of block of both APIs.
 var talk = guardtest.Answer{
 	Blocks: []transcript.Block{
 		transcript.ThinkingBlock{Thinking: "Let me <see>.", Signature: "c2lnbmF0dXJl"},
@@ -211,7 +210,7 @@ var talk = guardtest.Answer{
 }
 
 // The typed methods of the SDK talk to the strict server over a port, whole and
-// streamed; their results convert to the same answer as ours.
+// streamed; their results convert to the same answer as our own.
 func TestOpenAITypedClient(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{Name: "scripted-2026-01-01", Answer: guardtest.Always(talk)}
@@ -320,7 +319,7 @@ func typedResponses(t *testing.T, sdk openai.Client) (whole, streamed *transcrip
 	return whole, in.Response()
 }
 
-// Reasoning goes back with the call that it led up to, in this turn and the next.
+// Reasoning goes back with the call that it led to, in this turn and the next.
 func TestOpenAIReasoning(t *testing.T) {
 	call := guardtest.Tool("read", `{"path":"a"}`)
 	call.ID = "call_1"
@@ -371,7 +370,7 @@ func TestOpenAIErrors(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, api string) {
 		for _, tt := range tests {
 			m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
-			// What the user says must not decide: the error holds the request.
+			// The user's text must not decide: the error holds the request.
 			_, err := ask(t.Context(), open(t, api, m, nil), transcript.Request{
 				Model: "scripted", Messages: []transcript.Message{transcript.UserText("prompt is too long: 9 tokens > 1 maximum")},
 			})
@@ -389,8 +388,8 @@ func TestOpenAIErrors(t *testing.T) {
 	})
 }
 
-// A real refusal of the service, and what the application still sees of it
-// when nothing can cure it.
+// A real refusal of the service, and the error that the application gets if
+// nothing cures it.
 func TestOpenAIOverflow(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{Window: 1000}

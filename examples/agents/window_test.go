@@ -15,8 +15,8 @@ import (
 )
 
 // The conversation continues in a window that is far too small for it, whether
-// the window is known or is learned from the refusals that the SDK passes on,
-// and whether the model can summarise or not.
+// the window is known or learned from refusals through the SDK, and whether or
+// not the model can summarise.
 func TestSmallWindow(t *testing.T) {
 	const rounds = 12 // of tools in one turn
 	summary := guardtest.Always(guardtest.Say("They read files."))
@@ -87,8 +87,8 @@ func TestSmallWindow(t *testing.T) {
 	}
 }
 
-// After a turn the history is compacted before it is too long, if that is
-// due, by the model through the same client.
+// After a turn the model compacts the history through the same client, if that
+// is due, before it is too long.
 func TestAfterTurn(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		const summary = "The user sends the same filler again and again, the words lorem ipsum dolor sit amet, without asking for anything; " +

@@ -19,7 +19,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// strict asks a model that refuses what a provider would refuse.
+// strict asks a model that refuses the same as a provider.
 type strict struct {
 	service *guardtest.Model
 	bodies  []string
@@ -51,8 +51,8 @@ func (m *strict) Complete(ctx context.Context, req transcript.Request) (*transcr
 	return anthropic.Format{}.Response(answer)
 }
 
-// talk runs the program on lines of input and returns what it printed and what
-// the model was sent last.
+// talk runs the program on lines of input and returns its output and the
+// model's last request.
 func talk(t *testing.T, dir string, service *guardtest.Model, lines ...string) (printed, sent string) {
 	t.Helper()
 	m := &strict{service: service}
@@ -80,7 +80,7 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, twice, once)
 }
 
-// In a window that is smaller than the program thinks it goes on all the same.
+// In a smaller window than the program expects, it still continues.
 func TestSmallWindow(t *testing.T) {
 	long := strings.Repeat("many words of a user. ", 300)
 	_, sent := talk(t, t.TempDir(), &guardtest.Model{Window: 8000, ReserveOutput: true},
@@ -88,7 +88,7 @@ func TestSmallWindow(t *testing.T) {
 	require.Contains(t, sent, "[Previous conversation summary]")
 }
 
-// An error ends the program, and what was said is kept.
+// An error ends the program, and the conversation is kept.
 func TestError(t *testing.T) {
 	dir := t.TempDir()
 	m := &strict{service: &guardtest.Model{Answer: guardtest.Always(guardtest.Unauthorized())}}

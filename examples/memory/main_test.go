@@ -19,8 +19,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The second conversation knows what the first one learned, a second run learns
-// nothing anew, and what a person writes into a file counts.
+// The second conversation uses the first one's memories, a second run learns
+// nothing anew, and a person's edits of a file count.
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	talk := func() string {
@@ -46,8 +46,8 @@ func TestMemory(t *testing.T) {
 	require.Contains(t, talk(), "You have told me: My name is Ana and I live in Porto. Answers her in rhymes.")
 }
 
-// A run that was killed before it learned anything is learned from by the next one,
-// and a file that cannot be read keeps nobody from talking.
+// The next run learns from a run that was killed before it learned, and an
+// unreadable file stops no conversation.
 func TestMemoryInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	store, err := session.Open(filepath.Join(dir, "sessions"), nil)
@@ -78,7 +78,7 @@ func TestMemoryInterrupted(t *testing.T) {
 	}
 }
 
-// asked is a provider's service with the scripted model behind it.
+// asked is a provider's service that uses the scripted model.
 func asked(r guardtest.Request) guardtest.Answer {
 	resp, err := scripted{}.Complete(context.Background(), transcript.Request{Messages: []transcript.Message{transcript.UserText(r.UserText())}})
 	if err != nil {
@@ -87,7 +87,7 @@ func asked(r guardtest.Request) guardtest.Answer {
 	return guardtest.Say(resp.Message.Text())
 }
 
-// A service is sent nothing that it would refuse.
+// A service gets no request that it would refuse.
 func TestMemoryProvider(t *testing.T) {
 	service := &guardtest.Model{Answer: asked}
 	client := &anthropic.Client{URL: "HTTP://offline.invalid", APIKey: "key", HTTP: &http.Client{Transport: service}}

@@ -31,7 +31,7 @@ func smallConfig(t *testing.T, dir string, rule guardtest.Rule) config {
 	return c
 }
 
-// history runs the program for what /history prints.
+// history returns the output of /history.
 func history(t *testing.T, c config) string {
 	t.Helper()
 	_, text, _ := strings.Cut(driveConfig(t, c, "/history", "/quit"), "  Session: ")
@@ -41,13 +41,13 @@ func history(t *testing.T, c config) string {
 	return text
 }
 
-// forSummaries answers those who ask for a summary by a rule.
+// forSummaries answers requests for a summary by a rule.
 func forSummaries(rule guardtest.Rule) guardtest.Rule {
 	return guardtest.When(func(r guardtest.Request) bool { return len(r.Tools) == 0 }, rule, reply)
 }
 
 // A long conversation in a small window never stops: results are clipped, the
-// history is compacted after a turn, and a restart knows the same.
+// history is compacted after a turn, and a restart shows the same.
 func TestSmallWindow(t *testing.T) {
 	for _, summarizer := range []string{"extract", "model"} {
 		t.Run(summarizer, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestOverflowInAnswer(t *testing.T) {
 	require.NotContains(t, history(t, c), "This is an answer")
 }
 
-// A message that is too long by itself cannot be sent and can be taken back.
+// A message that alone is too long cannot be sent, but can be taken back.
 func TestMessageTooLong(t *testing.T) {
 	c := smallConfig(t, t.TempDir(), nil)
 	out := driveConfig(t, c, "hello", strings.Repeat("word ", 10_000), "/rewind", "again")
@@ -159,7 +159,7 @@ func TestMessageTooLong(t *testing.T) {
 		"Rewound 1 turn(s); 1 left", `You said "again". Earlier messages of yours that I remember: 1; the first was "hello".`)
 }
 
-// An answer that is cut at the output limit is said to be.
+// An answer that is cut at the output limit is reported as cut.
 func TestOutputLimit(t *testing.T) {
 	c := smallConfig(t, t.TempDir(), guardtest.Start(reply, guardtest.Say(strings.Repeat("and so on ", 1000))))
 	contains(t, driveConfig(t, c, "hello", "more"),

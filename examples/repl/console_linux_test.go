@@ -52,7 +52,7 @@ func asProgram(dir string) error {
 	return run(context.Background(), c, os.Stdin, os.Stdout, interrupts)
 }
 
-// screen is the program on a terminal of its own.
+// screen is the program on its own terminal.
 type screen struct {
 	t   *testing.T
 	pty *os.File
@@ -61,7 +61,7 @@ type screen struct {
 
 	mu     sync.Mutex
 	output strings.Builder
-	from   int // the earlier part was awaited
+	from   int // await has read the part before
 }
 
 func startScreen(t *testing.T, dir string, columns uint16, env ...string) *screen {
@@ -110,8 +110,8 @@ func (s *screen) send(text string) {
 	require.NoError(s.t, err)
 }
 
-// await returns the output since the last call, through the end of text, and
-// without escapes.
+// await returns the output since the last call, up to the end of text, without
+// escapes.
 func (s *screen) await(text string) string {
 	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -139,7 +139,7 @@ func (s *screen) raw() string {
 
 const testPrompt = "[main:cli:user] > "
 
-// ends holds that the program ends, with the terminal as it was.
+// ends checks that the program ends, and restores the terminal.
 func (s *screen) ends() {
 	s.t.Helper()
 	require.NoError(s.t, s.cmd.Wait())
@@ -169,8 +169,8 @@ func messages(t *testing.T, dir string) (user, assistant []string) {
 	return user, assistant
 }
 
-// Each paste is one turn and arrives whole, also one that comes while the model
-// works; a typed line is not cut where the editor's buffer ends.
+// Each paste is one turn and arrives whole, even while the model works; a typed
+// line is not cut where the editor's buffer ends.
 func TestPaste(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("näher, ", 100_000/7) + "the end 12345"
@@ -202,7 +202,7 @@ func TestPaste(t *testing.T) {
 	require.NotContains(t, s.raw(), "\x1b[31m", "an escape of a text was printed")
 }
 
-// Ctrl-C keeps the answer so far and brings the prompt back. An impatient second one does
+// Ctrl-C keeps the answer so far and brings the prompt back. A second one at once does
 // not leave; two at the prompt do. The next start shows the conversation, and the user's
 // texts are its history.
 func TestStopKillRestart(t *testing.T) {
@@ -252,8 +252,8 @@ func TestStopKillRestart(t *testing.T) {
 	require.Len(t, assistant, 3)
 }
 
-// A narrow terminal breaks prose between words, and colour is there unless it
-// is not wanted.
+// A narrow terminal breaks prose between words, and has colour unless NO_COLOR
+// is set.
 func TestNarrow(t *testing.T) {
 	for _, noColor := range []string{"", "1"} {
 		s := startScreen(t, t.TempDir(), 34, "NO_COLOR="+noColor)
@@ -280,7 +280,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// A terminal that can do nothing gets neither escapes nor raw lines.
+// A dumb terminal gets neither escapes nor raw lines.
 func TestDumbTerminal(t *testing.T) {
 	s := startScreen(t, t.TempDir(), 80, "TERM=dumb")
 	s.await(testPrompt)

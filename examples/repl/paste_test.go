@@ -41,7 +41,7 @@ func FuzzShelf(f *testing.F) {
 	})
 }
 
-// Keys and pastes are the same in whatever pieces they come.
+// Keys and pastes are the same in any pieces.
 func TestKeysPieces(t *testing.T) {
 	typed := "a\x1bOAé\x1b[1;5C\x1b[200~one\r\ntwo\x1b[3~\x03\rthree\x1b[201~\x7f\b\x03\x1b\r\x1b[99;9u\x1bx\x1b[200~\x1b[201~z\x1a"
 	want := "a\x1b[Aé\x1b[1;3C" + "[pasted\u00a01:\u00a03\u00a0lines,\u00a018\u00a0characters]" +
@@ -61,7 +61,7 @@ func TestKeysPieces(t *testing.T) {
 	}
 }
 
-// pieces gives at most size bytes at a time.
+// pieces returns at most size bytes at a time.
 type pieces struct {
 	bytes.Buffer
 	size int

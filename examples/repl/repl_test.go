@@ -37,8 +37,8 @@ func drive(t *testing.T, dir string, lines ...string) string {
 	return driveConfig(t, testConfig(t, dir), lines...)
 }
 
-// driveConfig is drive with flags. The model never receives a request that it
-// must refuse as invalid.
+// driveConfig is drive with flags. The model must never receive an invalid
+// request.
 func driveConfig(t *testing.T, c config, lines ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -49,7 +49,7 @@ func driveConfig(t *testing.T, c config, lines ...string) string {
 	return out.String()
 }
 
-// contains holds that the texts are in out, in this order.
+// contains checks that the texts are in out, in this order.
 func contains(t *testing.T, out string, texts ...string) {
 	t.Helper()
 	rest := out
@@ -62,7 +62,7 @@ func contains(t *testing.T, out string, texts ...string) {
 	}
 }
 
-// The program is run twice on one store: the second run knows the first.
+// The program runs twice on one store: the second run shows the first.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	out := drive(t, dir, "hello there", "read a.txt and tell the time", "/history")
@@ -96,7 +96,7 @@ func TestCommands(t *testing.T) {
 	require.NotContains(t, out, "never read", "it went on after /quit")
 }
 
-// The number of a session in the last list names it, after key and title.
+// A session can be named by its number in the last list, after key and title.
 func TestNumberForkExport(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "out.md")
@@ -112,7 +112,7 @@ func TestNumberForkExport(t *testing.T) {
 	contains(t, string(text), "two", "three")
 }
 
-// A number means the list, even if an ID begins with it.
+// A number refers to the list, even if an ID begins with it.
 func TestNumberBeforePrefix(t *testing.T) {
 	dir := t.TempDir()
 	store, err := session.Open(filepath.Join(dir, "store"), nil)
@@ -137,7 +137,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// A service is never asked for the scripted model.
+// The scripted model is never requested from a service.
 func TestModelOfService(t *testing.T) {
 	c := testConfig(t, t.TempDir())
 	c.model, c.url = "", "http://127.0.0.1:1"
@@ -179,7 +179,7 @@ func TestErase(t *testing.T) {
 func TestPending(t *testing.T) {
 	dir := t.TempDir()
 	drive(t, dir, "hello")
-	// The model is not there: the user's text stays.
+	// The model is unreachable: the user's text stays.
 	c := testConfig(t, dir)
 	c.url = "http://127.0.0.1:1"
 	out := driveConfig(t, c, "are you there")
@@ -223,7 +223,7 @@ func TestInterrupt(t *testing.T) {
 	contains(t, drive(t, dir, "/history"), "[user] hello", `[assistant] You said`, "[user] again", `[assistant] You said "again"`)
 }
 
-// watched passes the output on.
+// watched passes on the output.
 type watched struct{ texts chan string }
 
 func (w *watched) Write(p []byte) (int, error) {

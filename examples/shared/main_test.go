@@ -47,17 +47,17 @@ func TestMain(m *testing.M) {
 // lease is short, so that a test does not wait long for the lease of a killed replica.
 const lease = time.Second
 
-// A model is the service that the replicas of a test ask.
+// A model is the service that a test's replicas call.
 type model struct {
 	url        string
-	sent, held atomic.Int64 // events of an answer: those that came, and the one to stop at if it is not 0
+	sent, held atomic.Int64 // events of an answer: the number sent, and the one to stop at, unless 0
 }
 
 func newModel(t *testing.T) *model {
 	m := &model{}
 	service := httptest.NewServer(&guardtest.Model{
 		Answer: func(r guardtest.Request) guardtest.Answer {
-			said := strings.Split(r.UserText(), "\n\n") // the last of those that have no answer
+			said := strings.Split(r.UserText(), "\n\n") // the last unanswered one
 			return guardtest.Say(answer(said[len(said)-1]))
 		},
 		Pace: m.pace,
@@ -87,7 +87,7 @@ func (m *model) hold(on bool) {
 	}
 }
 
-// answer is what the model says to a text: some 70 events.
+// answer is the model's answer to a text: some 70 events.
 func answer(text string) string {
 	return text + strings.Repeat(" and so on it goes", 60)
 }
@@ -123,14 +123,14 @@ func (r *replica) run() {
 	r.url.Store(&url)
 }
 
-// kill kills it as a crash of its machine would.
+// kill kills it like a crash of its machine.
 func (r *replica) kill() {
-	_ = r.cmd.Process.Kill() // not the second time
+	_ = r.cmd.Process.Kill() // fails the second time
 	_ = r.cmd.Wait()
 }
 
-// A client sends one text, wherever it can, and continues there or elsewhere until
-// its turn is over.
+// A client sends one text to any replica, and continues there or elsewhere
+// until its turn is over.
 type client struct {
 	replicas              []*replica
 	session, key, message string
@@ -246,21 +246,21 @@ func create(t *testing.T, store *session.Store, peer string) string {
 	return s.Ref().ID
 }
 
-// A client that is cut off continues at the other replica in the middle of a
-// sentence, while the first one still answers, and after a kill.
+// A client that is cut off continues at the other replica, in the middle of a
+// sentence, while the first one still answers, or after it was killed.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	const schema = "reconnect"
 	store := open(t, schema)
 	m := newModel(t)
 	replicas := []*replica{start(t, m, schema), start(t, m, schema)}
-	// One sends a text to a replica, and continues at the other one.
+	// talk sends a text to a replica, and continues at the other.
 	talk := func(first int, kill bool) {
 		m.hold(true)
 		defer m.hold(false)
 		turn := -1
 		c := &client{replicas: replicas, key: fmt.Sprint(first, kill), message: "hello"}
-		c.session = create(t, store, c.key) // which no replica waits for, so that the first one answers
+		c.session = create(t, store, c.key) // unknown to all replicas, so the first one answers
 		c.at = func() int {
 			if turn++; turn == 1 {
 				if kill {
@@ -292,7 +292,7 @@ func TestReconnect(t *testing.T) {
 }
 
 // Clients that are cut at random, and talk to any replica, while replicas are killed and
-// started again, see each event once and in order, and nothing is said twice.
+// started again, see each event once and in order, and no text comes twice.
 func TestReplicasKilled(t *testing.T) {
 	t.Parallel()
 	const schema = "killed"
@@ -315,7 +315,7 @@ func TestReplicasKilled(t *testing.T) {
 			cut: func() int { return 1 + random.IntN(12) },
 		}
 		if c.session = create(t, store, fmt.Sprint("p", i)); i%2 == 1 {
-			c.session = all[i-1].session // two say something in one conversation
+			c.session = all[i-1].session // two send texts in one conversation
 		}
 		all[i] = c
 		running.Go(func() {

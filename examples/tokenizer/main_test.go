@@ -53,7 +53,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// What is remembered has a bound, and forgetting changes no count.
+// Remembered counts have a bound, and forgetting changes no count.
 func TestRemembered(t *testing.T) {
 	x := newCounter(t)
 	x.remember(strings.Repeat("a", maxKnown+1), 1)
@@ -84,7 +84,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// A store counts with the vocabulary, and the program reads what it has stored.
+// A store counts with the vocabulary, and the program reads its transcript.
 func TestSession(t *testing.T) {
 	x := newCounter(t)
 	ctx, dir := context.Background(), t.TempDir()
@@ -134,8 +134,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The estimator has a list of the characters of Han and Hangul that are one token: it
-// is that of the vocabulary.
+// The estimator's list of Han and Hangul characters that are one token agrees with
+// the vocabulary.
 func TestFrequent(t *testing.T) {
 	x := newCounter(t)
 	est := tokens.Estimator{Family: tokens.O200k}

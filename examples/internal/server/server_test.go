@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/session/serve"
 )
 
-// started runs the program until the test ends, or stop is called.
+// started runs the program until the test ends or calls stop.
 func started(t *testing.T, dir string, c Config) (url string, stop func() error) {
 	t.Helper()
 	store, err := session.Open(dir, nil)
@@ -60,7 +60,7 @@ func say(t *testing.T, url, body string, header ...string) (events []string) {
 	return events
 }
 
-// A server answers, is stopped while it does, and the next one goes on.
+// A server is stopped while it answers, and the next one continues.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	dir, c := t.TempDir(), Config{Addr: "localhost:0", Token: "your-key", Model: "scripted", Window: 100_000, Grace: time.Minute}
@@ -111,7 +111,7 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, []string{"401 Unauthorized"}, say(t, url, `{"message":"x"}`))
 	require.NotEmpty(t, say(t, url, `{"message":"x"}`, "X-API-Key", "secret"))
 
-	// Another key takes its place while the server runs; a broken file admits no key.
+	// Another key replaces it while the server runs; a broken file admits no key.
 	for content, want := range map[string][2]int{"new anna\n": {401, 200}, "secret anna\nnew\n": {401, 401}, "secret anna\nnew anna\n": {200, 200}} {
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		for i, key := range []string{"secret", "new"} {
