@@ -56,8 +56,8 @@ func decode(t testing.TB, text string) transcript.Request {
 	return req
 }
 
-// Each row is the messages of a request, or the whole of it, and the one
-// violation it has.
+// Each row is the messages of a request, or the whole request, and its one
+// violation.
 func TestValidateRules(t *testing.T) {
 	const (
 		user   = `{"role":"user","content":"hi"}`
@@ -72,7 +72,7 @@ func TestValidateRules(t *testing.T) {
 	said := func(blocks ...string) string {
 		return user + `,{"role":"assistant","content":[` + strings.Join(blocks, ",") + `]},` + user
 	}
-	tool := func(block string) string { // a call that is answered
+	tool := func(block string) string { // an answered call
 		return user + `,{"role":"assistant","content":[` + block + `]},` + asUser(result)
 	}
 	inResult := func(block string) string {
@@ -325,8 +325,8 @@ func TestValidateMutations(t *testing.T) {
 	}
 }
 
-// Dropping any one message but the pairs that may go, or any one block that
-// others need, is found.
+// Dropping any message, except for removable pairs, or any block that others
+// need, is a violation.
 func TestValidateMissingMessage(t *testing.T) {
 	n := len(decode(t, valid).Messages)
 	for i := range n {

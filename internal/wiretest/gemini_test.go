@@ -7,7 +7,7 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 )
 
-// The validator finds what is wrong, and names the rule.
+// The validator finds each error, and names the rule.
 func TestGeminiValidate(t *testing.T) {
 	const user = `{"role":"user","parts":[{"text":"hi"}]}`
 	const call = `{"role":"model","parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"AAAA"}]}`

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shot is a PNG of a size by its head, in base64.
+// shot is the head of a PNG of a size, in base64.
 func shot(w, h uint32) string {
 	data := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR")
 	data = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(data, w), h)
@@ -40,8 +40,7 @@ func TestSideOf(t *testing.T) {
 	}
 }
 
-// The numbers of images, their pixels and their bytes are those on the pages of the
-// providers.
+// The limits of images, pixels and bytes are the ones on the providers' pages.
 func TestNumbersOfImages(t *testing.T) {
 	const many, wide = "messages.0.content.0.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels",
 		"messages.0.content.0.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels"
