@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A URI names one session, and the parser takes nothing else.
+// A URI names one session, and the parser accepts only URIs.
 func TestURI(t *testing.T) {
 	for uri, want := range map[string]session.Ref{
 		"viking://session/a1b2c3d4/":            {Agent: "main", ID: "a1b2c3d4"},
@@ -63,7 +63,7 @@ func FuzzURI(f *testing.F) {
 	})
 }
 
-// A URI takes the place of an ID wherever sessions are listed, loaded and deleted.
+// A URI can replace an ID wherever sessions are listed, loaded and deleted.
 func TestURIOfSession(t *testing.T) {
 	ctx := t.Context()
 	st := session.OpenDriver(memdriver.New(nil), nil)

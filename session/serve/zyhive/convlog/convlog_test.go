@@ -88,7 +88,7 @@ func TestRoundTrip(t *testing.T) {
 	require.Len(t, infos, 2)
 }
 
-// A message that is delivered twice is written once, also by two writers at once.
+// A message that is delivered twice is written once, even by two writers at once.
 func TestRedelivery(t *testing.T) {
 	dir := t.TempDir()
 	l := reader(t, dir)
@@ -151,8 +151,8 @@ func TestQuery(t *testing.T) {
 	require.Empty(t, texts(t, l, convlog.Channel{Agent: "main", Type: "web", Chat: "nobody"}, convlog.Query{}))
 }
 
-// ZyHive's own logs are read, by the names it gives them and with several chats in
-// one file; so are torn lines around what is whole.
+// ZyHive's own logs are read, under its names and with several chats in one file;
+// so are whole lines around torn ones.
 func TestZyHive(t *testing.T) {
 	dir := t.TempDir()
 	logs := filepath.Join(dir, "agents", "main", "convlogs")
@@ -171,8 +171,8 @@ func TestZyHive(t *testing.T) {
 	require.Equal(t, []string{"three", "two", "one"}, texts(t, l, c, convlog.Query{}))
 }
 
-// A writer gives nothing back: no method of it, and no exported field, has a result
-// but an error.
+// A writer gives no data back: its methods return only errors, and it exports no
+// field.
 func TestWriterCannotRead(t *testing.T) {
 	w := reflect.TypeFor[*convlog.Writer]()
 	for m := range w.Methods() {

@@ -68,7 +68,7 @@ func TestErase(t *testing.T) {
 	require.Empty(t, filesWith(t, dir, "bert"))
 }
 
-// Writers of two processes lose nothing while something is erased again and again.
+// Writers of two processes lose no entry during repeated erasures.
 func TestEraseBesideWriters(t *testing.T) {
 	dir := t.TempDir()
 	l := reader(t, dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/session/serve/zyhive/convlog"
 )
 
-// Two writers get every message from two deliveries each, while the end of the log
-// is torn: each entry is there once.
+// Two writers each get every message from two deliveries, while the end of the log
+// is torn: each entry is written once.
 func TestTwoWritersAndTornTails(t *testing.T) {
 	dir := t.TempDir()
 	c := convlog.Channel{Agent: "main", Type: "web", Chat: "1"}
