@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Memories of OpenViking come into a store as they are, and are found there.
+// Memories of OpenViking enter a store unchanged, and are found there.
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	folder, err := dialect.ReadFolder(fstest.MapFS{
@@ -27,7 +27,7 @@ func TestAdd(t *testing.T) {
 	m, err := Open(Folder(dir), nil)
 	require.NoError(t, err)
 	scope := Scope{Agent: "main", Owner: "ana"}
-	for range 2 { // again does nothing
+	for range 2 { // again: no effect
 		n := 0
 		for _, f := range folder.Memories {
 			text, err := f.Text()

@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// said reports whether a file below a folder contains a word.
+// saidIn returns the files below a folder that contain a word.
 func saidIn(t *testing.T, dir, word string) (names []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -35,7 +35,7 @@ func saidIn(t *testing.T, dir, word string) (names []string) {
 	return names
 }
 
-// An erase of any word leaves it nowhere, and all sessions as they count.
+// An erase leaves no trace of a word, and does not change any counts.
 func TestCommitPropertyErase(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(storetest.Extent(*storetest.Soak, 6, 200, 3_000)) {
@@ -48,7 +48,7 @@ func TestCommitPropertyErase(t *testing.T) {
 			for range 10 {
 				k.step()
 			}
-			n := 1 + r.IntN(k.n+1) // the last of these is said later, if at all
+			n := 1 + r.IntN(k.n+1) // the last word comes later, if at all
 			word := fmt.Sprintf("w%d.", n)
 			before := stats(t, k.s)
 			plan, err := erase.Preview(storetest.Background, st, erase.Erasure{Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }})
@@ -73,8 +73,8 @@ func TestCommitPropertyErase(t *testing.T) {
 	}
 }
 
-// A retry of an append that a kill has cut is in one chapter, even after a commit
-// in between.
+// A retry of an append that a kill cut is in one chapter, even after a commit in
+// between.
 func TestCommitCutAndRetried(t *testing.T) {
 	t.Parallel()
 	dir := storetest.Scratch(t)

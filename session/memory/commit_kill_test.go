@@ -19,8 +19,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A commit that was cut at any call on the disk, by a kill or by the power, and is
-// made again gives the same chapters.
+// A commit that a kill or a power cut stops at any disk call, and that is made
+// again, gives the same chapters.
 func TestCommitKilled(t *testing.T) {
 	t.Parallel()
 	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 4, Stride: 1 << 20, N: 101}, storetest.Sample{Moment: 2, Stride: 256, N: 5}, storetest.Sample{Moment: 1, Stride: 64, N: 1})
@@ -68,7 +68,7 @@ func TestCommitKilled(t *testing.T) {
 				dir := filepath.Join(base, "store")
 				require.NoError(t, os.Mkdir(dir, 0o700))
 				require.NoError(t, c.Image.Write(dir))
-				for range 2 { // the second time the store is opened once more
+				for range 2 { // the second time after another Open
 					st := storetest.Open(t, dir, nil)
 					s := storetest.Load(t, st, storetest.CLI)
 					if found := filed(t, s); len(found) < i || c.In == fmt.Sprint("after commit ", i) {

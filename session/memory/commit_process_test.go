@@ -30,7 +30,7 @@ func init() {
 	storetest.Register("chapter", chapterChild)
 }
 
-// committerChild talks and commits, and prints the words in the session.
+// committerChild appends and commits, and prints the words in the session.
 func committerChild(args []string, _ io.Reader, stdout io.Writer) error {
 	_, s, err := storetest.OpenSession(args[0])
 	n, _ := strconv.Atoi(args[1])
@@ -50,8 +50,8 @@ func committerChild(args []string, _ io.Reader, stdout io.Writer) error {
 	return err
 }
 
-// A program that commits and is killed at some moment loses no message, and
-// puts none into two chapters.
+// A program that is killed at some moment while it commits loses no message,
+// and puts none into two chapters.
 func TestCommitSIGKILL(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(storetest.Scratch(t), "store")
@@ -98,7 +98,7 @@ func TestCommitSIGKILL(t *testing.T) {
 		require.Empty(t, live(t, s))
 		require.Equal(t, len(chaptersOf(t, s)), stats(t, s).Commits)
 		storetest.Close(t, st)
-		if len(all) > 80 { // each chapter is read in each round
+		if len(all) > 80 { // each round reads each chapter
 			require.NoError(t, os.RemoveAll(dir))
 		}
 	}
@@ -118,7 +118,7 @@ func chapterChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err == nil {
 		fmt.Fprintln(stdout, done.Chapter != "", done.Reason)
 	}
-	return errors.Join(err, st.Close()) // a process that died would be a reason for a copy
+	return errors.Join(err, st.Close()) // a dead process would cause a copy
 }
 
 // Processes that commit at once make one chapter.
@@ -162,7 +162,7 @@ func TestCommitTwoProcesses(t *testing.T) {
 	}
 }
 
-// Messages that are appended during commits are in one chapter each, or live.
+// Each message that is appended during commits is in one chapter, or live.
 func TestCommitBeside(t *testing.T) {
 	t.Parallel()
 	each(t, &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))}}, func(t *testing.T, st *session.Store) {

@@ -25,7 +25,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A talker does to a session what programs do, in any order.
+// A talker uses a session like programs do, in any order.
 type talker struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -33,12 +33,12 @@ type talker struct {
 	n     int
 	ids   []string // of entries
 	calls []string // without a result
-	base  []string // words that a fork has copied
-	least int64    // how long the transcript of the fork was at first
+	base  []string // words that a fork copied
+	least int64    // initial length of the fork's transcript
 	log   []string
 }
 
-// word is the next one, which occurs nowhere else.
+// word returns the next word, which occurs nowhere else.
 func (k *talker) word() string {
 	k.n++
 	return fmt.Sprintf("w%d.", k.n)
@@ -128,7 +128,7 @@ func (k *talker) step() {
 		require.NoError(k.t, d.Write(storetest.Background, k.word()+"\n"))
 		require.NoError(k.t, d.Flush(storetest.Background))
 		require.NoError(k.t, tn.End())
-	case 15: // a text that came while an answer was being made
+	case 15: // a text that arrives during an answer
 		h, err := k.s.History(storetest.Background)
 		require.NoError(k.t, err)
 		k.add(transcript.UserText(k.word()))
@@ -139,7 +139,7 @@ func (k *talker) step() {
 		p, err := k.s.Pending(storetest.Background)
 		require.NoError(k.t, err)
 		for _, c := range p.Calls {
-			_ = turn.Decide(storetest.Background, k.s, c.Entry, transcript.Hold, "policy", "") // it may be held already
+			_ = turn.Decide(storetest.Background, k.s, c.Entry, transcript.Hold, "policy", "") // may be held already
 		}
 	default:
 		k.commit()
@@ -162,7 +162,7 @@ func (k *talker) commit() {
 	}
 }
 
-// wordsOf are the words of a history.
+// wordsOf returns the words of a history.
 func wordsOf(h rebuild.History) (all []string) {
 	for _, m := range h.Messages {
 		for _, b := range m.Content {
@@ -186,8 +186,8 @@ func wordsOf(h rebuild.History) (all []string) {
 	return all
 }
 
-// check holds the session to the promise: what the conversation has is in one
-// chapter, or live.
+// check checks the promise: each word of the conversation is in one chapter, or
+// live.
 func (k *talker) check() {
 	var filed []string
 	chapters, err := memory.Chapters(storetest.Background, k.s)
@@ -230,8 +230,8 @@ func valid(t *testing.T, h rebuild.History) {
 	require.Empty(t, wiretest.Validate(transcript.Request{System: h.System, Messages: msgs}))
 }
 
-// In every program, each message of the conversation is in exactly one chapter,
-// or in none and live; and a restart agrees.
+// In every program, each message of the conversation is either in exactly one
+// chapter or live; and a restart agrees.
 func TestCommitProperty(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(storetest.Extent(*storetest.Soak, 15, 400, 10_000)) {
@@ -259,8 +259,7 @@ func TestCommitProperty(t *testing.T) {
 	}
 }
 
-// The same after kills that leave a transcript cut at any byte, and without an
-// index.
+// The same after kills that cut a transcript at any byte, and without an index.
 func TestCommitPropertyTorn(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(storetest.Extent(*storetest.Soak, 5, 200, 3_000)) {

@@ -59,7 +59,7 @@ func TestCommitResumeReadsLittle(t *testing.T) {
 	}
 }
 
-// A chapter contains no text that Redact masks, not even for the caller.
+// A chapter contains no text that Redact masks, even for the caller.
 func TestCommitRedact(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func TestCommitRedact(t *testing.T) {
 	require.Empty(t, storetest.Grep(t, dir, storetest.Secret))
 }
 
-// An erase reaches chapters, which can still be read.
+// An erase reaches chapters, which stay readable.
 func TestCommitErase(t *testing.T) {
 	t.Parallel()
 	each(t, &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {

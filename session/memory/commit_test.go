@@ -22,7 +22,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// viking is an overview as OpenViking writes them.
+// viking is an overview in OpenViking's form.
 const viking = "# Session Summary\n\n**One-sentence overview**: Tea: what to buy | bought | done\n\n## Analysis\nThey talked about tea."
 
 func vikingly() *session.Options {
@@ -86,7 +86,7 @@ func commit(t testing.TB, s *session.Session, opts *memory.CommitOptions) memory
 	return done
 }
 
-// filed are the words of the chapters of a session.
+// filed returns the words of a session's chapters.
 func filed(t testing.TB, s *session.Session) (all [][]string) {
 	t.Helper()
 	for i, a := range chaptersOf(t, s) {
@@ -206,7 +206,7 @@ func TestUse(t *testing.T) {
 	})
 }
 
-// A session without commits has no lines of them, and no goroutine waits for them.
+// A session without commits has no such lines, and no goroutine waits for them.
 func TestCommitCostsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
@@ -226,7 +226,7 @@ func TestCommitCostsNothing(t *testing.T) {
 	})
 }
 
-// Contexts and statuses of calls are closed sets, and a status never goes back.
+// Contexts and statuses of calls are closed sets, and a status never reverts.
 func TestClosedSets(t *testing.T) {
 	t.Parallel()
 	st := storetest.Open(t, t.TempDir(), nil)
@@ -259,8 +259,8 @@ func TestClosedSets(t *testing.T) {
 	require.NoError(t, status("c1", "pending")) // another call with that ID
 }
 
-// The overview of a summarizer that fails or hangs is an extract, and its abstract
-// says something.
+// If a summarizer fails or hangs, the overview is an extract, and its abstract is
+// useful.
 func TestCommitStandIn(t *testing.T) {
 	t.Parallel()
 	fails := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) { return "", errors.New("no model") })
@@ -377,7 +377,7 @@ func TestCommitFork(t *testing.T) {
 	})
 }
 
-// A fork of a fork has no chapters either, though a compaction between them has
+// A fork of a fork also lacks chapters, although a compaction between them
 // ended the first base's.
 func TestCommitForkOfFork(t *testing.T) {
 	t.Parallel()
@@ -434,8 +434,8 @@ func TestCommitTrigger(t *testing.T) {
 	}
 }
 
-// A chapter, and what is in none, lack hidden messages, also those of a batch that is in part
-// shown; a hide that was rewound counts no more.
+// Chapters and uncommitted messages lack hidden ones, even from a batch that is shown in
+// part; a rewound hide no longer counts.
 func TestChapterWithoutHidden(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {

@@ -80,7 +80,7 @@ func TestContext(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none.Memories)
 	files.put(ana, profile, profileName, Text{Abstract: "Ana, a sailor"})
-	for _, query := range []string{"?!", "green tea", "sailor"} { // the profile is always known
+	for _, query := range []string{"?!", "green tea", "sailor"} { // the profile is always included
 		c, err := m.Context(t.Context(), s, query, 4_000, nil)
 		require.NoError(t, err)
 		require.Equal(t, "Ana, a sailor", c.Memories[0].Text)
@@ -124,7 +124,7 @@ func TestContextIsNotLearned(t *testing.T) {
 	require.Len(t, c.Messages, 1)
 }
 
-// compass is an Index that finds everything that has a letter of the text.
+// compass is an Index that finds every text with a letter of the query.
 type compass struct {
 	has    map[string]map[string][2]string // by folder and name: hash and text
 	broken bool
@@ -163,8 +163,8 @@ func (c *compass) Near(_ context.Context, folder, text string, _ int) (list []Ne
 	return list, c.fails()
 }
 
-// An Index adds memories without any of the words, follows every change, and
-// does not count for outdated texts.
+// An Index adds memories without any of the words and follows every change;
+// hits of outdated texts do not count.
 func TestIndex(t *testing.T) {
 	_, s := talks(t)
 	files, near := newShelf(), &compass{has: map[string]map[string][2]string{}}
@@ -193,7 +193,7 @@ func TestIndex(t *testing.T) {
 	require.Empty(t, hits)
 
 	name := ana.folder(entities, false) + "/rex.md"
-	files.files[name] = []byte("Rex is a cat now\n") // a person has edited it
+	files.files[name] = []byte("Rex is a cat now\n") // a person edited it
 	require.Empty(t, found("x"))
 	require.NoError(t, m.Reindex(t.Context(), ana))
 	require.Equal(t, []string{"Rex is a cat now"}, found("x"))

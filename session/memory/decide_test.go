@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A decider that fails, or gives an impossible answer, is replaced by words.
+// If a decider fails, or gives an impossible answer, words decide.
 func TestDeciders(t *testing.T) {
 	for name, decide := range map[string]deciderFunc{
 		"fails":   func(context.Context, Candidate, []Memory) (Decision, error) { return Decision{}, errors.New("down") },
@@ -45,7 +45,7 @@ func TestDeciders(t *testing.T) {
 	}
 }
 
-// Candidates that were paid for count, even late ones; then words decide.
+// Candidates that were paid for count, even if late; then words decide.
 func TestLate(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)
@@ -57,7 +57,7 @@ func TestLate(t *testing.T) {
 	m.opts.Timeout = time.Millisecond
 	calls := 0
 	m.opts.Decider = deciderFunc(func(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
-		calls++ // under the lock there is time again, if the memories have changed
+		calls++ // under the lock there is new time, if memories changed
 		return lexical{}.Decide(ctx, c, similar)
 	})
 	r, err := m.extract(t.Context(), c, c.commit("hi"))
@@ -67,8 +67,8 @@ func TestLate(t *testing.T) {
 	require.Contains(t, r.Outcomes[0].Reason, "decided by words")
 }
 
-// Two commits that learn of the same at once are merged, whether the memory is there
-// already or not.
+// Two commits that learn the same at once are merged, whether or not the memory
+// exists before.
 func TestAtOnce(t *testing.T) {
 	join := deciderFunc(func(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
 		return Decision{Action: Merge, Text: Text{Abstract: similar[0].Abstract + ", " + c.Abstract}}, nil
@@ -109,7 +109,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A decision about a memory that a person changes after it is made anew.
+// A decision is made anew if a person then changes its memory.
 func TestPersonMeanwhile(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)
@@ -138,7 +138,7 @@ func TestPersonMeanwhile(t *testing.T) {
 		require.Equal(t, string(data), d.steps()[0].After)
 	}
 	m.announce = func(step string) {
-		if step == "diff" { // a file of the name that the diff has for a new one
+		if step == "diff" { // a file with the name that the diff gives a new one
 			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(name), "cats.md"), []byte("Has two cats\n"), 0o600))
 		}
 	}
@@ -147,8 +147,8 @@ func TestPersonMeanwhile(t *testing.T) {
 	require.Equal(t, "Has two cats\n\n## Content\n\nLater:\n\nThe cats are Mia and Leo\n", files(t, dir)["owners/anna/user/memories/preferences/cats.md"])
 }
 
-// A full profile continues to learn: its oldest lines go. A memory that a person
-// has edited is never shortened.
+// A full profile continues to learn: its oldest lines are dropped. A memory that
+// a person edited is never shortened.
 func TestFull(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)

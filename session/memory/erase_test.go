@@ -17,7 +17,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// filesWith returns the files that have a word, in their names or in them.
+// filesWith returns the files with a word in their name or text.
 func filesWith(t *testing.T, dir, word string) (list []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -69,8 +69,8 @@ func TestEraseOwner(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// Erasing one source deletes the memories merged from it, and opens the other
-// commits again.
+// Erasing one source deletes the memories merged from it, and reopens the other
+// commits.
 func TestEraseMatch(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, nil)
@@ -104,7 +104,7 @@ func TestEraseMatch(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"chapter_001", "chapter_002", "chapter_003"}, pending)
 
-	for _, name := range pending { // the chapters lack the word now
+	for _, name := range pending { // the chapters now lack the word
 		m.opts.Extractor = finds(candidate(preferences, "drinks", "Likes tea", ""))
 		if name == "chapter_002" {
 			m.opts.Extractor = finds(candidate(entities, "cat", "The cat is Mia", ""))
@@ -180,7 +180,7 @@ func TestPerson(t *testing.T) {
 	require.NoError(t, m.Delete(t.Context(), anna, mem.ID))
 	require.ErrorIs(t, m.Delete(t.Context(), anna, mem.ID), fs.ErrNotExist)
 
-	// A deleted one comes back only when it is learned again.
+	// A deleted memory comes back only when it is learned again.
 	learn(t, m, c, candidate(entities, "dog", "The dog is Rex", ""))
 	require.Len(t, memories(t, m, anna), 3)
 	learn(t, m, c, candidate(entities, "cat", "The cat is Mia", ""))

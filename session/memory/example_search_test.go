@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Show memories to the model: those that fit the question precede it, as data.
+// Show memories to the model: the best matches precede the question, as data.
 func ExampleStore_Context() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "memory")

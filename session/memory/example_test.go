@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// notes is an Extractor without a model: it remembers what begins with "Remember:".
+// notes is an Extractor without a model: it remembers texts after "Remember:".
 type notes struct{}
 
 func (notes) Extract(_ context.Context, in memory.Input) (found []memory.Candidate, err error) {

@@ -104,7 +104,7 @@ func candidate(c Category, topic, abstract, content string) Candidate {
 	return Candidate{Category: c, Topic: topic, Text: Text{Abstract: abstract, Content: content}}
 }
 
-// finds is a script of one answer for every chapter.
+// finds gives one answer for every chapter.
 func finds(found ...Candidate) Extractor {
 	return extractorFunc(func(context.Context, Input) ([]Candidate, error) { return found, nil })
 }
@@ -144,7 +144,7 @@ func memories(t *testing.T, m *Store, scope Scope) (list []Memory) {
 	return list
 }
 
-// Two conversations for each category, and the files that the seed wants.
+// Two conversations for each category, and the expected files.
 func TestCategories(t *testing.T) {
 	const user, agent = "owners/anna/user/memories/", "owners/anna/agents/main/agent/memories/"
 	tests := []struct {
@@ -236,8 +236,8 @@ func TestCategories(t *testing.T) {
 	}
 }
 
-// The same again is known already, except for events and cases, each of which
-// counts.
+// A repeated candidate is already known, except for events and cases, which
+// each count.
 func TestKnown(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	all := []Candidate{}
@@ -256,7 +256,7 @@ func TestKnown(t *testing.T) {
 	}, c.lines[1].Counts)
 }
 
-// All different events of one commit count, even of one topic.
+// All different events of one commit count, even with one topic.
 func TestEventsOfOneCommit(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	r := learn(
@@ -319,7 +319,7 @@ func TestBadCandidates(t *testing.T) {
 	}
 }
 
-// Of very many candidates some are taken, and the others are refused in a few words.
+// Of very many candidates some are taken, and the others are refused in a summary.
 func TestTooMany(t *testing.T) {
 	var found []Candidate
 	for i := range 10_000 {
@@ -388,7 +388,7 @@ func TestFailures(t *testing.T) {
 	require.ErrorIs(t, err, errOwner)
 }
 
-// Nothing to remember is a result, with a reason.
+// A lack of memories is a result, with a reason.
 func TestNothing(t *testing.T) {
 	c := newTalk("anna")
 	m := openStore(t, t.TempDir(), &Options{Extractor: finds()})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Lock removes what killed writers have left, and Remove empty folders.
+// Lock removes leftovers of killed writers, and Remove removes empty folders.
 func TestFolderTidies(t *testing.T) {
 	ctx, dir := t.Context(), filepath.Join(t.TempDir(), "memory")
 	f := Folder(dir)
@@ -58,7 +58,7 @@ func TestFolderLimit(t *testing.T) {
 	_, err = Folder(dir).Read(ctx, "x.md")
 	require.ErrorContains(t, err, "x.md")
 
-	// A memory that is too large is named, and the others are there.
+	// A memory that is too large is named, and the others are returned.
 	m, c := openStore(t, dir, nil), newTalk("anna")
 	learn(t, m, c, candidate(preferences, "a", "Likes a", ""))
 	large := filepath.Join(dir, "owners/anna/user/memories/preferences/b.md")

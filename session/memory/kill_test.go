@@ -180,7 +180,7 @@ func learned(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// A learner that is killed at any step, again and again, ends with the same
+// A learner that is killed again and again, at any step, ends with the same
 // memories as one that is not.
 func TestExtractSIGKILL(t *testing.T) {
 	kills := storetest.Extent(*storetest.Faults, 4, 200, 2_000)
@@ -248,7 +248,7 @@ func copied(t *testing.T, from string) string {
 	return dir
 }
 
-// Two processes that learn the same at once pay once.
+// Two processes that learn at once pay only once.
 func TestTwoProcesses(t *testing.T) {
 	rounds := storetest.Extent(*storetest.Faults, 1, 20, 100)
 	from := planted(t)
@@ -293,7 +293,7 @@ func extractUntil(t *testing.T, m *Store, c *talk, name string, at int) (ended b
 	return true
 }
 
-// An extraction that stops before any step is finished by the next.
+// The next extraction finishes one that stops before any step.
 func TestStopped(t *testing.T) {
 	var want map[string]string
 	from, first := t.TempDir(), newTalk("anna")
@@ -353,7 +353,7 @@ func TestPersonAfterKill(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, os.WriteFile(file, append([]byte("Mine: "), append(data, "by a person\n"...)...), 0o600))
 				case "rename":
-					if !strings.Contains(file, ".overview") { // the profile has its name
+					if !strings.Contains(file, ".overview") { // the profile keeps its name
 						require.NoError(t, os.Rename(file, filepath.Join(filepath.Dir(file), "my "+filepath.Base(file))))
 					}
 				case "delete":

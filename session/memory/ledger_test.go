@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A ledger adds up what the lines say.
+// A ledger adds up the lines.
 func TestLedger(t *testing.T) {
 	n := 0
 	var l ledger

@@ -19,7 +19,7 @@ func (f clientFunc) Complete(ctx context.Context, req transcript.Request) (*tran
 	return f(ctx, req)
 }
 
-// says is a model that gives the answers one after the other, and keeps the requests.
+// says is a model that gives its answers in order, and keeps the requests.
 func says(requests *[]transcript.Request, answers ...string) clientFunc {
 	return func(_ context.Context, req transcript.Request) (*transcript.Response, error) {
 		*requests = append(*requests, req)
@@ -32,7 +32,7 @@ func says(requests *[]transcript.Request, answers ...string) clientFunc {
 	}
 }
 
-// A conversation, the next one, and a model for both, for each category that merges.
+// Two successive conversations with a model, for each category that merges.
 func TestModel(t *testing.T) {
 	for _, category := range []Category{profile, preferences, entities, patterns} {
 		t.Run(string(category), func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestModelInjection(t *testing.T) {
 	}
 }
 
-// A long chapter is shown in parts, each of which fits, and no more than allowed.
+// A long chapter is shown in parts; each fits, and their number is within the limit.
 func TestModelParts(t *testing.T) {
 	var msgs []transcript.Message
 	for range 50 {

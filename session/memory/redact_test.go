@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript/redact"
 )
 
-// No secret gets into a file, whether a person, another program or a model brings it.
+// No secret gets into a file, whether from a person, another program or a model.
 func TestRedact(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, &Options{Redact: redact.Secrets})

@@ -93,7 +93,7 @@ func (s *shelf) put(scope Scope, c Category, name string, t Text) {
 
 var ana = Scope{Agent: "main", Owner: "ana"}
 
-// sought are memories in several scripts, and queries for them.
+// sought are memories in several scripts, with queries.
 var sought = []struct{ text, query string }{
 	{"Rex is the dog of Ana's sister, who lives in Porto", "what is the name of the dog of my sister?"},
 	{"安娜的狗叫雷克斯，住在波尔图", "安娜的狗叫什么名字"},
@@ -105,7 +105,7 @@ var sought = []struct{ text, query string }{
 	{"สุนัขของแอนนาชื่อเร็กซ์", "สุนัขของแอนนาชื่ออะไร"},
 }
 
-// noise are the words of other memories: all words of the queries but one.
+// noise are the words of other memories: all words of each query except one.
 var noise = [][]string{
 	strings.Fields("the name of what is my project likes tea in Lisbon sister works at a bank and prefers short answers with examples about her plan"),
 	strings.Split("名字 什么 喜欢 茶 项目 计划 在 里斯本 银行 工作 简短 回答 叫 住在", " "),
@@ -117,8 +117,8 @@ var noise = [][]string{
 	strings.Split("ชื่อ อะไร ชอบ ชา ทำงาน ธนาคาร แผน คำตอบ สั้น", " "),
 }
 
-// madeUp returns a word that no other memory is likely to have, in the letters of
-// another one.
+// madeUp returns a word that is unlikely in other memories, in the script of
+// another word.
 func madeUp(rng *rand.Rand, like string) string {
 	letters := []rune(like)
 	for len(letters) < 4 {
@@ -130,7 +130,7 @@ func madeUp(rng *rand.Rand, like string) string {
 	return string(letters)
 }
 
-// fill puts n memories into a storage, the ones that are sought among them.
+// fill puts n memories into a storage, the sought ones among them.
 func fill(put func(c Category, name string, t Text), n int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range n - len(sought) {
@@ -151,7 +151,7 @@ func fill(put func(c Category, name string, t Text), n int) {
 }
 
 // A search finds each memory among ten thousand others, in every script, and the
-// second one reads none of them again.
+// second search reads none of them again.
 func TestSearchMany(t *testing.T) {
 	s := newShelf()
 	fill(func(c Category, name string, text Text) { s.put(ana, c, name, text) }, 10_000)
@@ -231,7 +231,7 @@ func say(t *testing.T, s *session.Session, items ...transcript.Item) {
 	require.NoError(t, err)
 }
 
-// Memories, chapters, uses and messages come in one order.
+// Memories, chapters, uses and messages share one order.
 func TestSearchSession(t *testing.T) {
 	_, s := talks(t)
 	files := newShelf()
@@ -281,8 +281,8 @@ func TestSearchSession(t *testing.T) {
 	}
 }
 
-// Hits stop at the limit, and their texts at the tokens; long texts are shown by
-// their first line and the part that fits the query.
+// Hits stop at the limit, and their texts at the tokens; of long texts the first
+// line and the matching part are shown.
 func TestSearchBudget(t *testing.T) {
 	files := newShelf()
 	long := strings.Repeat("Other things are said here, too. ", 80)
@@ -311,7 +311,7 @@ func TestSearchBudget(t *testing.T) {
 	}
 }
 
-// Of more than fits into memory the best is found all the same.
+// Even if not all hits fit into memory, the best is found.
 func TestSearchHeld(t *testing.T) {
 	f, err := newFinding("blue needle")
 	require.NoError(t, err)
@@ -329,7 +329,7 @@ func TestSearchHeld(t *testing.T) {
 	require.Equal(t, "7", f.found[0].Memory.ID)
 }
 
-// Any query of any text is found or not, within the budget, and never breaks.
+// Any query in any text is answered within the budget, and never fails.
 func FuzzSearch(f *testing.F) {
 	f.Add("dog Rex", "Rex is a dog", "and \"old\"", 20)
 	f.Add(`"a phrase`, "一只狗", strings.Repeat("狗", 2000), 300)
@@ -351,7 +351,7 @@ func FuzzSearch(f *testing.F) {
 }
 
 // BenchmarkSearch searches ten thousand memories in a folder, for the first time and
-// again. The latter is compared with reading these files and doing nothing else.
+// again. The latter is compared with only reading these files.
 func BenchmarkSearch(b *testing.B) {
 	dir := b.TempDir()
 	bytes := 0
@@ -409,7 +409,7 @@ func BenchmarkSearch(b *testing.B) {
 	})
 }
 
-// Several searches run during writes, and find whole memories only.
+// Several searches run during writes, and find only whole memories.
 func TestSearchBesideWriters(t *testing.T) {
 	m, err := Open(Folder(t.TempDir()), nil)
 	require.NoError(t, err)
