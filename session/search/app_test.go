@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Data of the application is found, and no text of the entry.
+// Data of the application is found, but not read as text.
 func TestSearchApp(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)

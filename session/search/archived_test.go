@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/session/search"
 )
 
-// A search of archived sessions finds the same as one of live ones.
+// A search finds the same in archived sessions as in live ones.
 func TestSearchArchived(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		w := &searchWorld{Rand: rand.New(rand.NewPCG(7, 8))}

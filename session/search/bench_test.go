@@ -24,8 +24,8 @@ import (
 var searchMiB = flag.Int("search", 64, "size in MiB of the store that BenchmarkSearch searches: about 10 sessions a MiB")
 
 // Searches of a whole store, of about 100 KiB a session: for a word in one of
-// 2,000 lines against grep, for a common one and ranked against decoding all of
-// the lines once, on as many cores.
+// 2,000 lines, against grep; for a common word and ranked, against decoding all
+// lines once, on as many cores.
 func BenchmarkSearch(b *testing.B) {
 	dir := b.TempDir()
 	st := storetest.Open(b, dir, storetest.Unsynced)

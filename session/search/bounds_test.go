@@ -53,7 +53,7 @@ func TestBoundedQueries(t *testing.T) {
 	require.Contains(t, string(find.InputSchema), `"maxLength":4096`)
 }
 
-// lateContext ends after its Err was asked some times: a context that ends within work.
+// lateContext ends after some calls of Err: a context that ends during work.
 type lateContext struct {
 	context.Context
 	left int
@@ -66,7 +66,7 @@ func (c *lateContext) Err() error {
 	return nil
 }
 
-// A dear pattern over a long line ends when its context does. Without that the test takes
+// A costly pattern on a long line stops when its context ends. Otherwise the test takes
 // about a minute.
 func TestPatternAsksContext(t *testing.T) {
 	t.Parallel()

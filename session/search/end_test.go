@@ -68,8 +68,8 @@ func TestSearchEnds(t *testing.T) {
 	wg.Wait()
 }
 
-// Items that a compaction carries over are found where their entry is, and in the
-// compaction only if that is not there, as in a copy of the live lines.
+// Items that a compaction carries over are found in their entry, and in the
+// compaction only if the entry is missing, as in a copy of the live lines.
 func TestSearchCarried(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
 	defer storetest.Close(t, st)
@@ -86,7 +86,7 @@ func TestSearchCarried(t *testing.T) {
 	require.Equal(t, []string{"system summary: animals"}, found(hits(t, s, search.Query{Text: "animals"})))
 }
 
-// A session in which nothing is found costs a search little memory.
+// A session without hits costs a search little memory.
 func TestSearchMissAllocs(t *testing.T) {
 	if storetest.Brief {
 		t.Skip("the race detector allocates too")
@@ -98,7 +98,7 @@ func TestSearchMissAllocs(t *testing.T) {
 		storetest.Add(t, storetest.Load(t, st, session.Key{Agent: "a", Channel: "c", Peer: fmt.Sprint(n)}), transcript.UserText("hay"))
 	}
 	var before, after runtime.MemStats
-	for range 2 { // the second one finds everything warm
+	for range 2 { // the second one is warm
 		runtime.ReadMemStats(&before)
 		for hit, err := range search.Store(t.Context(), st, search.Query{Text: "needle"}) {
 			require.Fail(t, "a hit", "%v %v", hit, err)
@@ -163,8 +163,8 @@ func TestSearchUnreadable(t *testing.T) {
 	}
 }
 
-// Lines that a fork has copied are found once, in the session that they are from, unless
-// that is not searched.
+// Lines that a fork copied are found once, in their original session, or if that is not
+// searched, in the fork.
 func TestSearchForks(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		s := storetest.Load(t, st, storetest.CLI)

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Find a text, even after a summary has replaced it.
+// Find a text, even after a summary replaced it.
 func ExampleStore() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)
@@ -35,7 +35,7 @@ func ExampleStore() {
 	// user: The offsite is in [Porto], from 14 to 16 May.
 }
 
-// Offer a model the tools that read entries no longer in its history.
+// Offer a model the tools that read entries missing from its history.
 func ExampleRecallTools() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)
@@ -50,7 +50,7 @@ func ExampleRecallTools() {
 		offered = append(offered, t.Tool)
 	}
 	fmt.Println(offered[0].Name, offered[1].Name, offered[2].Name)
-	text, err := tools[0].Call(ctx, json.RawMessage(`{"query":"offsite"}`)) // as RunTools gets it
+	text, err := tools[0].Call(ctx, json.RawMessage(`{"query":"offsite"}`)) // as in RunTools
 	fmt.Println(text, err)
 	// Output:
 	// recall_search recall_window recall_read

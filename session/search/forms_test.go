@@ -13,8 +13,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// TestForms has queries as people type them. Each finds a text, with the match
-// marked where a person sees it, and does not find another.
+// TestForms tries queries as people type them. Each finds a text, marks the
+// match where a person sees it, and does not find the other text.
 func TestForms(t *testing.T) {
 	for _, tt := range []struct{ query, text, match, other string }{
 		// Width, and the voice marks of half-width kana.
@@ -74,7 +74,7 @@ func TestForms(t *testing.T) {
 		{"キロ", "5㌔", "㌔", "5㌘"},
 		{"iv", "chapter Ⅳ", "Ⅳ", "chapter V"},
 		{"tm", "™ only", "™", "® only"},
-		// Characters that are not seen.
+		// Invisible characters.
 		{"password", "pass\u00adword reset", "pass\u00adword", "pass word"},
 		{"pass\u00adword", "the password", "password", "pass-word"},
 		{"user", "us\u200ber one", "us\u200ber", "us er"},

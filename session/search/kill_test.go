@@ -44,7 +44,7 @@ func searchedChild(args []string, _ io.Reader, stdout io.Writer) error {
 		return err
 	}
 	all := searchSessions(childTB{}, st)
-	// IDs of calls and foreign entries continue where the last child was killed.
+	// IDs of calls and foreign entries continue after the last child's.
 	w := &searchWorld{Rand: rand.New(rand.NewPCG(seed, 11)), calls: int(seed) * 1_000_000}
 	for {
 		n := len(w.docs)
@@ -84,8 +84,8 @@ func docsOf(t *testing.T, s *session.Session) (docs []*searchDoc) {
 	return docs
 }
 
-// After a writer was killed a search finds the same as a naive one in the existing
-// lines, including all acknowledged ones.
+// After a writer was killed a search finds the same as a naive search of the
+// existing lines, including all acknowledged ones.
 func TestSearchNaiveKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,9 +14,9 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// watched counts scans and the records that they yield. The scan with the number fails
-// fails, if that is not 0, and read is called with each record, if it is not nil. Closing it leaves the driver open for others. A
-// context that ends does not end a scan, which drivers need not look after.
+// watched counts scans and their records. If fails is not 0, the scan with that number fails; read,
+// if not nil, is called with each record. Closing it leaves the driver open for others. A context
+// that ends does not end a scan: drivers need not check it.
 type watched struct {
 	driver.Driver
 	scans, records atomic.Int64

@@ -25,7 +25,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// searchVocabulary has words of five scripts, and what programs write.
+// searchVocabulary has words of five scripts, and words of programs.
 var searchVocabulary = [][]string{
 	strings.Fields("the user reads getUserByID a/b/c.go prod-eu-17 HTTPServer Straße ÜBER naïve v2 x_y 4,200 K k\u212a ſs ＦＵＬＬ it's it’s e\u0301t ét ﬁle ﬁ\u00adle x² ❤️ 👍🏽"),
 	strings.Fields("привет мир Данные ДАННЫХ ёлка сервер читает"),
@@ -34,7 +34,7 @@ var searchVocabulary = [][]string{
 	strings.Fields("สวัสดี ครับ ข้อมูล ผู้ใช้ سلام سَلَامٌ שלום שָׁלוֹם"),
 }
 
-// searchDoc is an entry as a naive search sees it.
+// searchDoc is an entry, as seen by a naive search.
 type searchDoc struct {
 	ref        session.Ref
 	id         string
@@ -73,7 +73,7 @@ func (w *searchWorld) text() string {
 	return strings.TrimSpace(sb.String()) + "."
 }
 
-// add notes a document, which is there once it is acked.
+// add notes a document, which exists once it is acked.
 func (w *searchWorld) add(d *searchDoc) *searchDoc {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *searchWorld) ack(id string, docs ...*searchDoc) {
 	}
 }
 
-// write appends something to a session.
+// write appends an entry to a session.
 func (w *searchWorld) write(t testing.TB, s *session.Session) {
 	text := w.text()
 	doc := &searchDoc{ref: s.Ref(), text: text, role: "user", kind: "text"}
@@ -106,13 +106,13 @@ func (w *searchWorld) write(t testing.TB, s *session.Session) {
 		id, tool := fmt.Sprint("c", w.calls%7), []string{"read", "bash", recalltool.Search}[w.IntN(3)]
 		input, err := json.Marshal(map[string]any{"q": text, "n": w.calls})
 		require.NoError(t, err)
-		said := fmt.Sprint(w.calls) + "\n" + text // members are in the order of their names
+		said := fmt.Sprint(w.calls) + "\n" + text // members are sorted by name
 		in := w.add(&searchDoc{ref: s.Ref(), text: said, role: "assistant", kind: "tool_use", tool: tool})
 		ids := storetest.Add(t, s, useTool(id, tool, string(input)))
 		w.ack(ids[len(ids)-1], in)
 		out := w.add(&searchDoc{ref: s.Ref(), text: w.text(), role: "tool", kind: "tool_result", tool: tool})
 		w.ack(storetest.Add(t, s, transcript.ToolResult(id, out.text))[0], out)
-	case 2: // as another program may write it
+	case 2: // as another program might write it
 		w.calls++
 		doc.id = fmt.Sprintf("escaped-%d", w.calls)
 		var sb strings.Builder
@@ -147,7 +147,7 @@ func normal(text string) string {
 	return strings.Join(strings.Fields(words.Fold(text)), " ")
 }
 
-// normalized has what normal returns for the texts of documents.
+// normalized caches the results of normal for the texts of documents.
 var normalized sync.Map
 
 func normalOnce(text string) string {
@@ -159,8 +159,8 @@ func normalOnce(text string) string {
 	return n
 }
 
-// standsIn reports whether a text contains a piece, character by character,
-// between boundaries if required.
+// standsIn reports whether a text contains a piece, character by character, at
+// word boundaries if required.
 func standsIn(text, piece string, begins, ends bool) bool {
 	want := normal(piece)
 	if !strings.Contains(normalOnce(text), want) {
@@ -272,8 +272,8 @@ func (w *searchWorld) query() naiveQuery {
 	return q
 }
 
-// naive returns the entries that fit, of those that are there for certain or, if
-// all is set, of those that may be.
+// naive returns the matches among the entries that certainly exist or, if all is
+// set, among all that may exist.
 func (w *searchWorld) naive(q naiveQuery, all bool) map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,7 +288,7 @@ func (w *searchWorld) naive(q naiveQuery, all bool) map[string]string {
 	return found
 }
 
-// searchSessions are those that the tests below write to, of two agents.
+// searchSessions makes sessions of two agents for the tests below.
 func searchSessions(t testing.TB, st *session.Store) (all []*session.Session) {
 	for n := range 6 {
 		all = append(all, storetest.Load(t, st, session.Key{Agent: []string{"a", "b"}[n%2], Channel: "c", Peer: fmt.Sprint(n)}))
@@ -306,7 +306,7 @@ func newSearchWorld(t *testing.T, st *session.Store, seed uint64) (w *searchWorl
 	return w, all
 }
 
-// query compares the hits of the n-th query with the expected ones.
+// compare compares the hits of the n-th query with the expected ones.
 func (w *searchWorld) compare(t *testing.T, st *session.Store, n int) {
 	t.Helper()
 	other := &searchWorld{Rand: rand.New(rand.NewPCG(uint64(n), 5)), docs: w.docs}
@@ -317,8 +317,8 @@ func (w *searchWorld) compare(t *testing.T, st *session.Store, n int) {
 // -soak=long.
 func searchQueries() int { return storetest.Extent(*storetest.Soak, 16, 250, 2_500) }
 
-// A search finds the same as a naive one, in every script and every spelling of
-// a line; a torn last line changes nothing.
+// A search finds the same as a naive search, in every script and every spelling
+// of a line; a torn last line changes nothing.
 func TestSearchNaive(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
@@ -347,12 +347,11 @@ func TestSearchNaiveMemory(t *testing.T) {
 	}
 }
 
-// mostWritten limits the writes during the searches: a naive search of all of
-// it is slow.
+// mostWritten limits the writes during the searches: naive searches are slow.
 const mostWritten = 500
 
-// During writes a search finds all lines that existed when it began, and no
-// others than existing ones.
+// During writes a search finds all lines that existed when it began, and only
+// existing lines.
 func TestSearchNaiveBeside(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
 	defer storetest.Close(t, st)
@@ -368,7 +367,7 @@ func TestSearchNaiveBeside(t *testing.T) {
 	other := &searchWorld{Rand: rand.New(rand.NewPCG(1, 9))}
 	for n := range queries {
 		if n%max(queries/mostWritten, 1) == 0 {
-			turn <- struct{}{} // it writes during the search
+			turn <- struct{}{} // write during the search
 		}
 		compareBeside(t, st, w, other.query())
 	}
@@ -404,7 +403,7 @@ func compareSearch(t *testing.T, st *session.Store, w *searchWorld, q naiveQuery
 	}
 }
 
-// compareBeside is compareSearch with a writer running.
+// compareBeside is compare while a writer runs.
 func compareBeside(t *testing.T, st *session.Store, w *searchWorld, q naiveQuery) {
 	t.Helper()
 	before := w.naive(q, false)

@@ -79,7 +79,7 @@ func TestPage(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrNoEntry)
 }
 
-// A batch with damage inside that was appended again is shown alike in both directions.
+// A damaged batch that was appended again looks alike in both directions.
 func TestPageOfDamagedBatch(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -105,7 +105,7 @@ func TestPageOfDamagedBatch(t *testing.T) {
 	require.Equal(t, forward, backward)
 }
 
-// A page of a long conversation is read from where it is, no more.
+// A page of a long conversation reads only its own part.
 func TestPageReadsLittle(t *testing.T) {
 	d := &watched{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(d, nil)
@@ -113,7 +113,7 @@ func TestPageReadsLittle(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Talk(t, s, 0, 200)
 	for _, n := range []int{5, -5} {
-		page, err := search.Page(t.Context(), s, "", n) // knows then where all entries stand
+		page, err := search.Page(t.Context(), s, "", n) // then knows all places
 		require.NoError(t, err)
 		require.Len(t, page, 5)
 		d.records.Store(0)
@@ -126,8 +126,8 @@ func TestPageReadsLittle(t *testing.T) {
 	}
 }
 
-// A search reads a session once, and once more for the calls of results or for the entries
-// of carried items. With a limit it ends early.
+// A search reads a session once, and again for the calls of results or for the entries of
+// carried items. With a limit it ends early.
 func TestSearchReadsLittle(t *testing.T) {
 	d := &watched{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(d, nil)
@@ -141,11 +141,11 @@ func TestSearchReadsLittle(t *testing.T) {
 	}
 	item := transcript.Carried{Entry: "elsewhere", Text: "a quokka"}
 	storetest.Add(t, s, transcript.Compaction{Summary: "animals", FirstKept: from, CoversTo: from, Said: []transcript.Carried{item, item}})
-	hits(t, s, search.Query{Text: "zebra"}) // knows then where all entries stand
+	hits(t, s, search.Query{Text: "zebra"}) // then knows all places
 	for _, tt := range []struct {
 		text  string
 		hits  int
-		scans int64 // one of them finds up to 256 hits in the outline
+		scans int64 // one of them places up to 256 hits
 	}{{"nothing", 0, 1}, {"zebra", 2, 2}, {"giraffe", 2, 3}, {"quokka", 1, 3}, {"question", 300, 3}} {
 		d.scans.Store(0)
 		require.Len(t, hits(t, s, search.Query{Text: tt.text}), tt.hits, tt.text)

@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The data are not part of this repository. BEAM has a folder for each conversation,
-// with chat.json and probing_questions/probing_questions.json; LoCoMo is one file.
+// The data is not in this repository. BEAM has a folder for each conversation, with
+// chat.json and probing_questions/probing_questions.json; LoCoMo is one file.
 //
 //	go test ./session/search -run TestPublic -v -beam DIR/chats/100K -locomo DIR/data/locomo10.json
 var (
@@ -25,7 +25,7 @@ var (
 	locomoFile = flag.String("locomo", "", "file of LoCoMo, for TestPublicLoCoMo")
 )
 
-// TestPublicBEAM prints the share of the words of BEAM's answers that are carried, and
+// TestPublicBEAM prints which share of the words in BEAM's answers is carried, or
 // found by one search.
 func TestPublicBEAM(t *testing.T) {
 	if *beamDir == "" {
@@ -80,7 +80,7 @@ func readBEAM(t *testing.T, dir string) (talk longTalk) {
 	return talk
 }
 
-// TestPublicLoCoMo is the same for LoCoMo. One of the two people is the user.
+// TestPublicLoCoMo does the same for LoCoMo. One of the two people is the user.
 func TestPublicLoCoMo(t *testing.T) {
 	if *locomoFile == "" {
 		t.Skip("needs the data of LoCoMo: name the file with -locomo")
@@ -162,7 +162,7 @@ func (l *longTalk) common() spread {
 }
 
 // needed returns the words of an answer that the question lacks and the conversation
-// contains, in a twentieth of its texts at most. A word has four letters or a digit.
+// contains, in at most a twentieth of its texts. A word has four letters or a digit.
 func (s spread) needed(question, answer string) (list []string) {
 	seen := map[string]bool{}
 	for _, w := range words.Terms(question) {

@@ -19,12 +19,11 @@ const (
 	askWho        = "who said what"
 )
 
-// A chatQuestion ends a chat. Its words are needed to answer it, letter by
-// letter.
+// A chatQuestion ends a chat. The answer needs its words, letter by letter.
 type chatQuestion struct {
 	kind, text string
-	// about are the words of the question that name its subject, as a model
-	// would search for them.
+	// about are the words of the question that name its subject, for a search
+	// by a model.
 	about string
 	words []string
 }
@@ -66,7 +65,7 @@ func (c *chat) amount() string { return fmt.Sprintf("%d.%02d", c.IntN(4000)+20, 
 
 func (c *chat) person() string { return pick(c, chatPeople) + " " + pick(c, chatFamily) }
 
-// free returns the first of what f makes that was not used.
+// free calls f until it returns a string that was not used.
 func (c *chat) free(f func() string) string {
 	for {
 		if s := f(); !c.used[s] {
@@ -80,7 +79,7 @@ func (c *chat) asked(kind, text, about string, words ...string) {
 	c.questions = append(c.questions, chatQuestion{kind, text, about, words})
 }
 
-// plant returns a sentence that has the answer to a question.
+// plant returns a sentence with the answer to a question.
 func (c *chat) plant() string {
 	switch c.IntN(5) {
 	case 0:
@@ -104,7 +103,7 @@ func (c *chat) plant() string {
 	return pick(c, []string{who + " said that " + claim, "according to " + who + ", " + claim, who + " keeps saying that " + claim})
 }
 
-// dated plants a date; corrected is set if another one comes later.
+// dated plants a date; corrected is set if a correction comes later.
 func (c *chat) dated(corrected bool) string {
 	what := c.free(func() string { return pick(c, chatEvents) + " of " + c.person() })
 	day := c.date()
@@ -121,7 +120,7 @@ func (c *chat) dated(corrected bool) string {
 	return fmt.Sprintf("the %s is on %s", what, day)
 }
 
-// priced is dated for an amount.
+// priced is dated, with an amount.
 func (c *chat) priced(corrected bool) string {
 	what := c.free(func() string { return pick(c, chatThings) + " for " + c.person() })
 	price := c.free(c.amount)
@@ -138,7 +137,7 @@ func (c *chat) priced(corrected bool) string {
 	return fmt.Sprintf("the %s costs %s euros", what, price)
 }
 
-// filler is a sentence without a question about it; some resemble the others.
+// filler is a sentence without a question about it; some resemble planted ones.
 func (c *chat) filler() string {
 	switch c.IntN(9) {
 	case 0:
@@ -155,7 +154,7 @@ func (c *chat) filler() string {
 	return s
 }
 
-// say joins sentences, among them those that are planted.
+// say joins sentences, the planted ones among them.
 func (c *chat) say(sentences int, planted ...string) string {
 	all := planted
 	for range sentences {
@@ -168,12 +167,12 @@ func (c *chat) say(sentences int, planted ...string) string {
 	return strings.Join(all, " ")
 }
 
-// turn returns what the user says and what the assistant answers.
+// turn returns the texts of the user and the assistant.
 func (c *chat) turn() (user, assistant string) {
 	var mine, its []string
 	if c.one(3) {
 		if c.one(3) {
-			its = append(its, c.plant()) // the assistant found it out
+			its = append(its, c.plant()) // found by the assistant
 		} else {
 			mine = append(mine, c.plant())
 		}

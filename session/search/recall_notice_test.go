@@ -18,9 +18,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Where something was taken away a model that is offered the reading tools reads
-// that it has them, in a line that is stored: a restart shows the same, and no
-// summary has the line twice.
+// In place of removed content, a stored line names the reading tools to a model
+// that is offered them: a restart shows the same, and no summary repeats the
+// line.
 func TestRecallNotice(t *testing.T) {
 	for _, offered := range []bool{false, true} {
 		t.Run(fmt.Sprint(offered), func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// reached counts needed words: those anywhere in the history, those next to the
-// subject of the question, and both again with the results of three searches.
+// reached counts needed words: anywhere in the history, next to the question's
+// subject, and both again with the results of three searches.
 type reached struct{ words, anywhere, carried, foundAnywhere, found int }
 
 func (r reached) String() string {
@@ -37,9 +37,9 @@ func (r *reached) add(o reached) {
 // mostAsked limits the questions about one chat.
 const mostAsked = 120
 
-// A long chat goes through compactions without a model. Words that its questions
-// need are in the history, or in the results of three calls of the search tool:
-// with the question, with its subject, and with that and words of corrections.
+// A long chat goes through compactions without a model. Words that its questions need are in the
+// history, or in the results of three calls of the search tool: with the question, with its
+// subject, and with the subject and words of corrections.
 func TestRecallShare(t *testing.T) {
 	for _, tt := range storetest.Extent(*storetest.Soak, []struct{ window, tokens, chats int }{{8_000, 16_000, 1}},
 		[]struct{ window, tokens, chats int }{{8_000, 60_000, 2}, {32_000, 136_000, 2}, {200_000, 527_000, 1}},
@@ -125,7 +125,7 @@ func recallShare(t *testing.T, seed uint64, window, most int, count func(chatQue
 }
 
 // mentions reports whether a text contains a word in a sentence about a
-// question: by itself a day or a name may be there for many reasons.
+// question: alone, a day or a name may occur for many reasons.
 func mentions(text string, q chatQuestion, word string) bool {
 	for rest := text; ; {
 		i := strings.Index(strings.ToLower(rest), strings.ToLower(q.about))

@@ -54,8 +54,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A window shows an append that was cut and repeated once, and around an entry of
-// the cut append the rest of it.
+// A window shows an append that was cut and repeated only once, and around a
+// cut entry the rest of its append.
 func TestWindowOfCutAppend(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
@@ -83,7 +83,7 @@ func TestWindowOfCutAppend(t *testing.T) {
 	require.Equal(t, whole[:3], said(first, 0, 2))
 	require.Equal(t, whole[2:], said(last, 2, 0))
 
-	var ids []string // in their order: first, two that were cut, three again, last
+	var ids []string // in order: first, two cut ones, three again, last
 	for e, err := range s.Entries(ctx, "") {
 		require.NoError(t, err)
 		if _, ok := e.Body.(transcript.MessageLine); ok {
@@ -139,7 +139,7 @@ func TestReadResult(t *testing.T) {
 	}
 }
 
-// A text that is read on from part to part is the text.
+// The parts of a text, read in turn, are the text.
 func FuzzReadResult(f *testing.F) {
 	f.Add("a\nüb\n\nc", 3, 1, 2, "b")
 	f.Fuzz(func(t *testing.T, text string, most, from, to int, match string) {
@@ -285,7 +285,7 @@ func TestRecallTools(t *testing.T) {
 	require.ErrorContains(t, err, "is not a time")
 }
 
-// Words of the application's own data neither hide an entry from a model nor rank it.
+// Words of the application's data neither hide an entry from a model nor rank it.
 func TestRecallIgnoresApp(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)

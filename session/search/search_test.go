@@ -32,7 +32,7 @@ func hits(t *testing.T, s *session.Session, q search.Query) (list []search.Hit) 
 	return list
 }
 
-// found is the matches of hits, with their places.
+// found returns the matches of hits, with their places.
 func found(list []search.Hit) (texts []string) {
 	for _, h := range list {
 		var text strings.Builder
@@ -136,7 +136,7 @@ func TestSearch(t *testing.T) {
 	require.ErrorIs(t, gone, fs.ErrNotExist)
 	for _, err := range search.Store(t.Context(), st, search.Query{Text: "budget"}) {
 		require.NoError(t, err)
-		break // all goroutines have ended
+		break // all goroutines ended
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

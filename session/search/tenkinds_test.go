@@ -18,8 +18,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// kept counts the words that answers need: those in the history at the end, and those
-// there or in the result of one search with the question.
+// kept counts the words that answers need: the ones in the final history, and the
+// ones there or in the result of one search with the question.
 type kept struct{ words, carried, searched int }
 
 func (k kept) share() (carried, searched float64) {
@@ -31,7 +31,7 @@ func (k kept) String() string {
 	return fmt.Sprintf("%.1f %% carried, %.1f %% with one search, of %d words", carried, searched, k.words)
 }
 
-// keptTable has the counts for each kind of question.
+// keptTable holds the counts for each kind of question.
 type keptTable map[string]*kept
 
 func (k keptTable) all() (sum kept) {
@@ -41,7 +41,7 @@ func (k keptTable) all() (sum kept) {
 	return sum
 }
 
-// ask has a conversation compacted in a window by a summarizer that keeps nothing, and
+// ask compacts a conversation in a window with a summarizer that keeps no facts, and
 // then asks its questions.
 func (k keptTable) ask(t *testing.T, talk longTalk, window int) (compactions int) {
 	t.Helper()
@@ -102,8 +102,8 @@ func (k keptTable) log(t *testing.T, title string) {
 	}
 }
 
-// Of the words that answers to ten kinds of questions need, after compactions that keep
-// nothing in the summary, most are carried, and one search finds the rest.
+// After compactions whose summaries keep no facts, most words that answers to ten kinds
+// of questions need are carried, and one search finds the rest.
 func TestTenKinds(t *testing.T) {
 	for _, window := range storetest.Extent(*storetest.Soak, []int{32_000}, []int{16_000, 32_000}, []int{16_000, 32_000, 64_000}) {
 		t.Run(fmt.Sprintf("%dk", window/1000), func(t *testing.T) {

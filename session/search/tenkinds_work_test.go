@@ -26,8 +26,8 @@ type longTalk struct {
 }
 
 // tenKinds makes up a conversation with a user who restores a boat, runs a bakery and
-// writes about lichens. Its questions are of the ten kinds that BEAM has. The same
-// seed gives the same conversation.
+// writes about lichens. Its questions are of BEAM's ten kinds. The same seed gives
+// the same conversation.
 type tenKinds struct {
 	*rand.Rand
 	said, answered [][]string // planted sentences of each turn
@@ -54,8 +54,8 @@ var (
 	tenWords   = strings.Fields("alder barley cinder damper ember fescue gravel heather ivory juniper kelp linen marl nettle ochre pitch quartz rosin sorrel tallow umber vellum willow yarrow basalt clover dapple elder flint gorse hazel indigo jute lime mica nickel oxide pewter reed slate teak")
 )
 
-// Instructions, preferences: the topic of the question, what the user says, and words
-// of it that an answer needs.
+// Instructions, preferences: the topic of the question, the user's text, and words of
+// it that an answer needs.
 var (
 	tenOrders = [][]string{
 		{"What do I need for a loaf with caraway?", "Whenever you give me a recipe, state the hydration in baker's percentages.", "hydration percentages"},
@@ -130,7 +130,7 @@ func (t *tenKinds) date() string {
 	return t.fresh(func() string { return fmt.Sprintf("%d %s", t.IntN(28)+1, t.one(tenMonths)) })
 }
 
-// turns returns n turns in order, apart from each other.
+// turns returns n turns in order, distant from each other.
 func (t *tenKinds) turns(n int) (list []int) {
 	for i := range n {
 		list = append(list, i*tenTurns/n+t.IntN(tenTurns/n))
@@ -254,7 +254,7 @@ func (t *tenKinds) several(n int, list, planted []string) string {
 	return strings.Join(all, " ")
 }
 
-// talk writes the texts: the user's are a fifth of all tokens.
+// talk writes the texts: a fifth of all tokens is the user's.
 func (t *tenKinds) talk() (all longTalk) {
 	for i := range tenTurns {
 		user := t.several(3+t.IntN(6), tenMusings, t.said[i]) + " " + t.about(tenAsks)
