@@ -22,7 +22,7 @@ import (
 // ready to use.
 //
 // Each block begins on a new line with a mark. Only marks begin a line with a
-// bracket: content lines that would are indented.
+// bracket: other lines with one are indented.
 //
 //	[user]: Why does the build fail?
 //	[assistant called read]: {"path":"Makefile"}

@@ -19,9 +19,9 @@ type Options struct {
 	// of it, or a third of a window of 16,000.
 	Window int
 	// Keep is how much stays verbatim. The zero value keeps as many of the
-	// newest messages as that allows.
+	// newest messages as Window allows.
 	Keep Keep
-	// Trigger decides when a compaction is due. Plan and Run ignore that.
+	// Trigger decides when a compaction is due; Plan and Run do not.
 	Trigger Trigger
 	// Room is how many tokens the history may have afterwards. Plan aims at two thirds of it,
 	// summary included, so that no single turn makes the next compaction due. If Keep is set,

@@ -8,8 +8,8 @@ import (
 )
 
 // A text this short may mean nothing without the question that it answers, so
-// the end of the answer before is carried with it: mostAsked runes, if the last
-// asksWithin contain a question mark.
+// the end of the answer before is carried with it: up to mostAsked runes, if
+// the last asksWithin have a question mark.
 const (
 	shortWords = 8
 	shortRunes = 48
