@@ -58,8 +58,8 @@ const (
 // long entries around the match, so that all entries of a page have room.
 //
 // For clips and summaries to mention the tools, offer them in the Tools of a
-// guard.Guard, and set Recall in [session.Options].Compact for compactions without a
-// guard.
+// guard.Guard, and set Recall in [session.Options].Compact for compactions without
+// a guard's request.
 func RecallTools(s *session.Session, others ...*session.Session) []RecallTool {
 	r := &recall{s: s, all: append([]*session.Session{s}, others...)}
 	tool := func(name, about, properties, required string, call func(context.Context, json.RawMessage) (string, error)) RecallTool {

@@ -180,7 +180,7 @@ type source struct {
 	own bool             // leaves out copied lines, searched in their source
 }
 
-// session returns a handle on the session. Most sessions, without hits, need none.
+// session returns a handle on the session. Most sessions have no hits and need none.
 func (o *source) session(ctx context.Context) (_ *session.Session, err error) {
 	if o.s == nil {
 		o.s, err = o.st.Get(ctx, o.ref)
