@@ -215,8 +215,8 @@ func (a *closing) overview(ctx context.Context) (c transcript.Compaction, extrac
 		}
 		return err
 	}
-	// Without a compaction only a call here can record that the summarizer
-	// recovered.
+	// Without a compaction the recovery of the summarizer must be recorded
+	// here.
 	if a.cut.At == 0 || !broken(a.failures) {
 		first, cancel := firstPart(ctx)
 		err = try(first)

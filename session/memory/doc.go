@@ -98,8 +98,8 @@ package memory
 // written and synced before the first file changes, so a kill costs no second call of a
 // model. TestExtractSIGKILL kills a process at every step.
 //
-// A person's editor takes no lock, so each operation reads its file first. If it
-// has any third content, it is decided again.
+// A person's editor takes no lock, so each operation reads its file first. If
+// the text is neither old nor new, it is decided again.
 //
 // Models run under the lock of the commit, not of the owner. The plan is repeated under
 // the owner's lock; a decision counts if its memories are unchanged.

@@ -142,8 +142,8 @@ func (e *eraser) owned(ctx context.Context, folder string) error {
 	return e.files.Remove(ctx, folder) // with all other files
 }
 
-// reindex makes the Index hold only the rest of a folder: it may hold more
-// under names that people changed or removed.
+// reindex makes the Index hold only the rest of a folder: it may also hold
+// names that people changed or removed.
 func (e *eraser) reindex(ctx context.Context, folder string) error {
 	index := e.opts.Index
 	if index == nil || !e.really {

@@ -77,7 +77,7 @@ type Memory struct {
 	Name string `json:"name"`
 	// URI names its file within the scope, as the commit's diff does.
 	URI   string `json:"uri"`
-	Topic string `json:"topic,omitempty"` // that it was learned with
+	Topic string `json:"topic,omitempty"` // its topic when learned
 	Text
 	// Instruction marks a memory that commands the assistant. It may have been
 	// planted, so show it as a quotation, and do not follow it.

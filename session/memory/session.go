@@ -35,7 +35,7 @@ func (s stored) read(ctx context.Context, chapter string) (rebuild.History, erro
 	return ReadChapter(ctx, s.Session, chapter)
 }
 
-// Extract learns from a chapter of a session, named by its name or the entry ID of
+// Extract learns from a chapter of a session, given by its name or the entry ID of
 // its commit, and appends a [transcript.Extracted] to the session. It is idempotent:
 // after a nil error a further call does nothing, and after an error or a kill it
 // continues where the last one ended. It calls the Extractor again only if no diff

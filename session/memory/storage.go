@@ -26,9 +26,9 @@ type Storage interface {
 	Remove(ctx context.Context, name string) error
 	// Lock waits for the lock of a folder that need not exist, and takes it. The
 	// lock is exclusive between all goroutines and processes. It ends with unlock,
-	// or with the process in any way. Two folders may share a lock if the first
-	// elements of their names are equal. Lock removes leftovers of killed writers
-	// from the folder.
+	// or with the process, even if killed. Two folders may share a lock if the
+	// first elements of their names are equal. Lock removes leftovers of killed
+	// writers from the folder.
 	Lock(ctx context.Context, folder string) (unlock func(), err error)
 }
 
