@@ -18,7 +18,7 @@ import (
 // functions are not called.
 type Between struct {
 	*filedriver.Driver
-	BeforeScan, BeforeRewrite, BeforeDelete, BeforeCreate, AfterCreate func(session.Ref) error
+	BeforeScan, BeforeRewrite, BeforeDelete, BeforeCreate, AfterCreate, BeforeList func(session.Ref) error
 }
 
 // OpenBetween opens a folder with a driver whose functions can be set.
@@ -71,6 +71,14 @@ func (b *Between) Delete(ctx context.Context, at driver.Cursor, refs ...session.
 		return err
 	}
 	return b.Driver.Delete(ctx, at, refs...)
+}
+
+// List implements driver.Driver.
+func (b *Between) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
+	if err := hooked(b.BeforeList, session.Ref{Agent: agent}); err != nil {
+		return nil, err
+	}
+	return b.Driver.List(ctx, agent, after, n)
 }
 
 // Create implements driver.Driver.

@@ -284,3 +284,43 @@ func TestEraseAgainBesideTheTrash(t *testing.T) {
 	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Live, -1))
 	require.Contains(t, storetest.EntryIDs(t, s), ids[1])
 }
+
+// A session that another process restores from the trash during an erase stays, and loses
+// the words: restored before its deletion, and between the lists of a plan.
+func TestEraseDuringARestore(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{"deletion", "list"} {
+		dir := storetest.Scratch(t)
+		b, st := storetest.OpenBetween(t, dir)
+		other := storetest.Open(t, dir, nil) // of another process
+		s := storetest.Load(t, other, storetest.CLI)
+		ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.UserText("More."))
+		require.NoError(t, other.SetState(t.Context(), s.Ref(), session.Trashed, -1))
+		calls := map[session.Ref]int{}
+		restores := func(ref session.Ref, call int) func(session.Ref) error {
+			return func(of session.Ref) error {
+				if calls[of]++; of == ref && calls[of] == call {
+					return other.SetState(t.Context(), s.Ref(), session.Live, -1)
+				}
+				return nil
+			}
+		}
+		if before == "deletion" {
+			b.BeforeDelete = restores(s.Ref(), 1)
+		} else {
+			b.BeforeList = restores(session.Ref{Agent: s.Ref().Agent}, 2)
+		}
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
+		require.NoError(t, err)
+		require.Len(t, plan.Entries, 1, before)
+		receipt, err := erase.Run(t.Context(), st, plan)
+		require.NoError(t, err, before)
+		require.Len(t, receipt.Places, 1, before)
+		require.Empty(t, storetest.FilesWith(t, dir), before)
+		s, err = st.Get(t.Context(), s.Ref())
+		require.NoError(t, err, before)
+		require.Contains(t, storetest.EntryIDs(t, s), ids[1], before)
+		storetest.Close(t, other)
+		storetest.Close(t, st)
+	}
+}

@@ -122,16 +122,27 @@ func get(ctx context.Context, st *session.Store, ref session.Ref) (*session.Sess
 	return s, err
 }
 
-// all returns all sessions, and the ledgers of package session/retain.
+// all returns all sessions, and the ledgers of package session/retain. It lists the trash
+// twice, because a session may come from there or go there between two lists.
 func all(ctx context.Context, st *session.Store) (rows []session.Info, err error) {
+	at := map[session.Ref]int{}
 	for _, o := range []session.ListOptions{
-		{State: session.AnyState}, {State: session.Trashed}, {State: session.AnyState, Key: session.Key{Agent: "_removed"}},
+		{State: session.Trashed},
+		{State: session.AnyState},
+		{State: session.Trashed},
+		{State: session.AnyState, Key: session.Key{Agent: "_removed"}},
 	} {
 		more, err := st.List(ctx, &o)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, more...)
+		for _, row := range more {
+			i, again := at[row.Ref]
+			if !again {
+				i, rows = len(rows), append(rows, row)
+			}
+			at[row.Ref], rows[i] = i, row
+		}
 	}
 	return rows, nil
 }

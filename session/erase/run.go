@@ -126,7 +126,7 @@ func (r *run) finish(ctx context.Context) error {
 // was rewritten since it was read. Whole sessions go last, and forks that were made of them
 // until then after that.
 func (r *run) erase(ctx context.Context) error {
-	seen, deleted := map[session.Ref]bool{}, len(r.plan.Sessions) == 0
+	seen, deleted, restored := map[session.Ref]bool{}, len(r.plan.Sessions) == 0, 0
 	for {
 		rows, err := all(ctx, r.st)
 		if err != nil {
@@ -143,9 +143,16 @@ func (r *run) erase(ctx context.Context) error {
 		errs := []error{err}
 		for _, x := range found {
 			if row := l.rows[x.ref]; row.State == session.Trashed {
-				if len(x.places) > 0 { // else an earlier run has erased them
-					errs = append(errs, r.delete(ctx, row))
+				if len(x.places) == 0 { // an earlier run has erased them
+					continue
 				}
+				err := r.delete(ctx, row, func() error { return r.st.DeleteAt(ctx, row.Ref, row.End) })
+				if errors.Is(err, session.ErrConflict) && restored < rereads {
+					restored++
+					delete(seen, row.Ref)
+					err = nil
+				}
+				errs = append(errs, err)
 				continue
 			}
 			here, err := r.entries(ctx, x)
@@ -204,15 +211,15 @@ func (r *run) whole(ctx context.Context, rows map[session.Ref]session.Info) erro
 			continue // another session got the ID since
 		}
 		row.Ref = ref
-		errs = append(errs, r.delete(ctx, row))
+		errs = append(errs, r.delete(ctx, row, func() error { return r.st.Delete(ctx, ref) }))
 	}
 	return errors.Join(errs...)
 }
 
-// delete deletes a session.
-func (r *run) delete(ctx context.Context, row session.Info) error {
+// delete deletes a session with remove, unless it is gone.
+func (r *run) delete(ctx context.Context, row session.Info, remove func() error) error {
 	places := wholeOf(ctx, r.st, row)
-	err := r.st.Delete(ctx, row.Ref)
+	err := remove()
 	if err == nil {
 		r.receipt.Places = append(r.receipt.Places, places...)
 	} else if errors.Is(err, fs.ErrNotExist) {
