@@ -34,8 +34,8 @@ func TestEraseKeysOfForks(t *testing.T) {
 	storetest.Add(t, fork, transcript.UserText("Bob's own."))
 	plan, receipt := carryOut(t, st, erase.Erasure{Owner: "alice"})
 	want := []transcript.Place{
-		{Kind: "idempotency key", Agent: "main", Session: fork.Ref().ID, Entry: done.IDs[0]},
 		{Kind: "key", Agent: "main", Session: fork.Ref().ID},
+		{Kind: "idempotency key", Agent: "main", Session: fork.Ref().ID, Entry: done.IDs[0]},
 	}
 	require.Equal(t, want, plan.Kept)
 	require.Equal(t, want, receipt.Kept)
@@ -48,4 +48,33 @@ func TestEraseKeysOfForks(t *testing.T) {
 
 	carryOut(t, st, erase.Erasure{Sessions: []session.Ref{fork.Ref()}})
 	require.Empty(t, storetest.FilesWith(t, dir))
+}
+
+// The receipt also lists the keys that the header of such a fork holds for batches that were
+// not copied, and the key of a fork that has copied nothing.
+func TestEraseKeysOfForksWithoutLines(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "alice"})
+	require.NoError(t, err)
+	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "key-" + storetest.Word}, transcript.UserText("A "+storetest.Word+"."))
+	require.NoError(t, err)
+	bob := &session.CreateOptions{Owner: "bob"}
+	first, err := s.Fork(t.Context(), s.Ref().ID, bob)
+	require.NoError(t, err)
+	summed(t, s)
+	entries := storetest.EntryIDs(t, s)
+	late, err := s.Fork(t.Context(), entries[len(entries)-1], bob)
+	require.NoError(t, err)
+	plan, receipt := carryOut(t, st, erase.Erasure{Owner: "alice"})
+	want := []transcript.Place{
+		{Kind: "key", Agent: "main", Session: late.Ref().ID},
+		{Kind: "key", Agent: "main", Session: first.Ref().ID},
+		{Kind: "idempotency key", Agent: "main", Session: late.Ref().ID, Entry: done.IDs[0]},
+	}
+	require.Equal(t, want, plan.Kept)
+	require.Equal(t, want, receipt.Kept)
+	require.Contains(t, strings.Join(storetest.Lines(t, late), ""), "key-"+storetest.Word)
 }

@@ -244,6 +244,13 @@ func (x *eraser) unhashed(e transcript.Entry) bool {
 // restanding returns an entry without the state that goes.
 func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 	was := e.Standing()
+	if _, isHeader := e.Body.(transcript.Header); isHeader && x.match == nil { // of lines that a fork lacks
+		for _, held := range was {
+			if held.Idem != "" && x.gone[held.ID] {
+				x.kept = append(x.kept, x.place(idemKey, held.ID))
+			}
+		}
+	}
 	left := slices.DeleteFunc(slices.Clone(was), func(held transcript.Entry) bool {
 		return held.ID != "" && held.Idem == "" && (x.gone[held.ID] || x.match != nil && x.match(held))
 	})

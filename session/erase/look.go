@@ -193,21 +193,32 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	return nil
 }
 
-// kept returns the places that an eraser keeps. In a fork for another owner than the one of a session
-// that goes, these are also its idempotency keys, and the key that the fork has taken over.
+// kept returns the places that an eraser keeps, and its idempotency keys alone if they are
+// of another owner.
 func (l *look) kept(x *eraser) []transcript.Place {
-	row := l.rows[x.ref]
-	for _, base := range row.Descent {
-		was, here := l.rows[linked(base)]
-		if !here || !l.whole[was.Ref] || was.Owner == row.Owner {
-			continue
-		}
-		if len(x.places) > 0 && was.Key == row.Key {
-			return append(slices.Clip(x.kept), transcript.Place{Kind: "key", Agent: row.Agent, Session: row.ID})
-		}
+	if l.inherits(l.rows[x.ref]) {
 		return x.kept
 	}
 	return slices.DeleteFunc(slices.Clone(x.kept), func(p transcript.Place) bool { return p.Kind == idemKey })
+}
+
+// keys returns the places of keys that forks have taken over from another owner.
+func (l *look) keys() (kept []transcript.Place) {
+	for _, row := range l.fresh {
+		if !l.whole[row.Ref] && l.inherits(row) {
+			kept = append(kept, transcript.Place{Kind: "key", Agent: row.Agent, Session: row.ID})
+		}
+	}
+	return kept
+}
+
+// inherits reports whether a session descends from one of another owner that goes as a
+// whole.
+func (l *look) inherits(row session.Info) bool {
+	return slices.ContainsFunc(row.Descent, func(base transcript.Link) bool {
+		i := slices.Index(l.plan.Sessions, linked(base))
+		return i >= 0 && i < len(l.plan.Owners) && l.plan.Owners[i] != row.Owner
+	})
 }
 
 // askBases asks for a copied entry in the nearest base that exists, and in the forks of
