@@ -33,7 +33,7 @@ func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(int64)
 				row, found = a.idx.currentRow(ownedKeyOf(key)) // certain may have found it restored
 			}
 			if !found && err == nil {
-				err = a.idx.replacesNone(ctx, ownedKeyOf(key))
+				err = a.idx.missingOf(ctx, ownedKeyOf(key))
 			}
 			if !found && err == nil {
 				row, err = a.create(key, header, nil)
@@ -190,7 +190,9 @@ func (d *Driver) current(ctx context.Context, key driver.KeyRef) (row driver.Row
 	if err := a.idx.ready(ctx); err != nil {
 		return row, false, err
 	}
-	row, ok = a.idx.currentRow(ownedKeyOf(key))
+	if row, ok = a.idx.currentRow(ownedKeyOf(key)); ok {
+		_ = a.idx.missingOf(ctx, ownedKeyOf(key)) // an older one takes its place
+	}
 	return row, ok, nil
 }
 
@@ -217,14 +219,15 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 }
 
 // A Missing event reports that Load did not find the transcript of a session in the
-// index.
+// index that is newer than the others of its key.
 type Missing struct{ Err error }
 
-// replacesNone returns an error if a session of a key is missing: a new one in its place
-// would hide the loss. The caller holds the lock of the index.
-func (x *index) replacesNone(ctx context.Context, key ownedKey) error {
+// missingOf reports the newest session of a key if it is missing, and returns an error: a new
+// session in its place would hide the loss. The caller holds x.mu.
+func (x *index) missingOf(ctx context.Context, key ownedKey) error {
+	_, highest := x.current(key)
 	for id, e := range x.missing {
-		if e.ownedKey != key || e.gen == 0 || e.archived {
+		if e.ownedKey != key || e.gen <= highest || e.archived {
 			continue
 		}
 		ref := driver.Ref{Agent: x.a.name, ID: id}

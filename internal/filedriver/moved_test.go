@@ -3,6 +3,7 @@ package filedriver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +20,15 @@ import (
 func newSession(id string) func(int64) (driver.Row, driver.Line) {
 	return func(int64) (driver.Row, driver.Line) {
 		return driver.Row{ID: id}, driver.Line{ID: id, Data: []byte(`{"type":"session","id":"` + id + `","v":1,"key":"k"}`)}
+	}
+}
+
+// newSessionOfGen is newSession with the gen in the header, from which a row is made again.
+func newSessionOfGen(id string) func(int64) (driver.Row, driver.Line) {
+	return func(gen int64) (driver.Row, driver.Line) {
+		row, line := newSession(id)(gen)
+		line.Data = fmt.Appendf(nil, `%s,"gen":%d}`, line.Data[:len(line.Data)-1], gen)
+		return row, line
 	}
 }
 
@@ -121,5 +131,42 @@ func TestMovedAway(t *testing.T) {
 	got, err = d.Load(t.Context(), key, newSession("e"))
 	require.NoError(t, err)
 	require.Equal(t, "d", got.ID)
+	require.NoError(t, d.Close())
+}
+
+// If the newest session of a key is missing, Load returns the one before it and reports an
+// event. A missing session that had a newer one is no obstacle to a new session.
+func TestMovedAwayOfSeveral(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "agents/main/sessions/")
+	key := driver.KeyRef{Agent: "main", Key: "k"}
+	var events []string
+	d, err := filedriver.Open(dir, &filedriver.Options{Observe: func(_ context.Context, ref driver.Ref, e filelog.Event) {
+		if _, ok := e.(filedriver.Missing); ok {
+			events = append(events, ref.ID)
+		}
+	}})
+	require.NoError(t, err)
+	for _, id := range []string{"a", "b"} {
+		_, err := d.Create(t.Context(), key, newSessionOfGen(id))
+		require.NoError(t, err)
+	}
+	load := func(want string, told ...string) {
+		t.Helper()
+		events = nil
+		got, err := d.Load(t.Context(), key, newSessionOfGen("c"))
+		require.NoError(t, err)
+		require.Equal(t, want, got.ID)
+		require.Equal(t, told, events)
+	}
+	load("b")
+	require.NoError(t, os.Rename(filepath.Join(path, "b.jsonl"), filepath.Join(path, "b.away")))
+	load("a", "b")
+	require.NoError(t, os.Rename(filepath.Join(path, "b.away"), filepath.Join(path, "b.jsonl")))
+	load("b")
+	require.NoError(t, os.Rename(filepath.Join(path, "a.jsonl"), filepath.Join(path, "a.away")))
+	load("b")
+	require.NoError(t, d.Archive(t.Context(), driver.Ref{Agent: "main", ID: "b"}, driver.Anywhere))
+	load("c")
 	require.NoError(t, d.Close())
 }
