@@ -48,7 +48,7 @@ func (e protectedError) Error() string { return "protected: " + string(e) }
 // under its locks that nothing was appended, so no acknowledged message is lost.
 //
 // A plan for more than a quarter of the sessions is refused with [ErrForce] unless its
-// Force is set. So is any plan if the clock went back: if the plan, or the last message of
+// Force is set: Apply empties the trash alone. So is any plan if the clock went back: if the plan, or the last message of
 // more than a quarter of the sessions, is more than an hour later than now. If a session fails, Apply continues
 // with the others, and the error joins all failures. The same plan may be applied again,
 // for example after a crash. If the driver cannot archive, the first session to archive
@@ -71,18 +71,15 @@ type application struct {
 }
 
 func (a *application) run(ctx context.Context) error {
-	if err := a.plan.check(); err != nil {
-		return err
+	refused := a.check(ctx)
+	if refused != nil && !errors.Is(refused, ErrForce) {
+		return refused
 	}
-	ahead, err := a.st.List(ctx, &session.ListOptions{State: session.AnyState, Since: a.plan.now().Add(recentAge)})
-	if err == nil && len(ahead) > 0 && 4*len(ahead) > a.plan.Of { // a few come from imports, and from programs with a wrong clock
-		err = a.plan.checkClock(ahead[0].UpdatedAt)
-	}
-	if err != nil {
-		return err
-	}
-	var errs []error
+	errs := []error{refused}
 	for _, item := range a.plan.Items {
+		if refused != nil && item.Why != whyTrash {
+			continue
+		}
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -95,6 +92,19 @@ func (a *application) run(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// check returns an error if the plan must not be applied.
+func (a *application) check(ctx context.Context) error {
+	if err := a.plan.check(); err != nil {
+		return err
+	}
+	infos, err := a.st.List(ctx, &session.ListOptions{State: session.AnyState, Since: a.plan.now().Add(recentAge)})
+	ahead := slices.DeleteFunc(infos, func(info session.Info) bool { return !selectable(info, a.plan.Delete) })
+	if err == nil && len(ahead) > 0 && 4*len(ahead) > a.plan.Of { // a few come from imports, and from programs with a wrong clock
+		err = a.plan.checkClock(ahead[0].UpdatedAt)
+	}
+	return err
 }
 
 // apply archives or deletes a session if nothing speaks against it.

@@ -123,7 +123,7 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 	plan := Plan{Delete: p.Delete, Force: p.Force, Items: []Item{}, Now: p.Now}
 	c := choice{Policy: p, now: plan.now()}
 	for _, info := range slices.Backward(infos) {
-		if p.Delete || info.State != session.Archived {
+		if selectable(info, p.Delete) {
 			plan.Of++
 			if info.UpdatedAt.Sub(c.now) <= recentAge {
 				c.all = append(c.all, Item{Info: info})
@@ -149,6 +149,11 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// selectable reports whether a plan that deletes, or archives, may select a session.
+func selectable(info session.Info, deletes bool) bool {
+	return deletes || info.State != session.Archived
 }
 
 func (p Plan) now() time.Time {
@@ -245,7 +250,7 @@ func protection(info session.Info, over time.Time, why string, now time.Time) st
 }
 
 // ErrForce reports that a plan is for more than a quarter of the sessions, or that the
-// clock went back. Nothing was done.
+// clock went back. Only the trash was emptied.
 var ErrForce = errors.New("the plan is for more than a quarter of the sessions, or the clock went back: look at it, and set its Force if it is right")
 
 // check returns an error if the plan must not be applied.
@@ -308,7 +313,7 @@ func (p Plan) String() string {
 		fmt.Fprintf(&sb, "  %q %s %q %q %d bytes: %s\n", item.Agent, item.ID, item.Key, cmp.Or(item.Title, "(no title)"), item.Size, why)
 	}
 	if err := p.check(); err != nil {
-		fmt.Fprintf(&sb, "not applied: %v\n", err)
+		fmt.Fprintf(&sb, "not applied, except to the trash: %v\n", err)
 	}
 	return sb.String()
 }

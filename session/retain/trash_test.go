@@ -2,6 +2,7 @@ package retain_test
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
@@ -280,4 +282,32 @@ func TestApplyBesideARestore(t *testing.T) {
 	_, err = retain.Apply(t.Context(), st, plan)
 	require.NoError(t, err)
 	require.NoError(t, storetest.ErrOf(st.Get(t.Context(), s.Ref())))
+}
+
+// A plan that is refused empties the trash all the same. Archived sessions that are dated
+// ahead refuse no plan that leaves them alone.
+func TestTrashOfARefusedPlan(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []bool{true, false} {
+		clock := time.Now()
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: func() time.Time { return clock }})
+		gone := answered(t, st, storetest.CLI, nil)
+		require.NoError(t, retain.Trash(t.Context(), st, gone.Ref()))
+		old := answered(t, st, storetest.CLI, nil)
+		p := retain.Policy{Now: after(40), MaxSessions: 1}
+		if ahead {
+			p.MaxSessions = 0
+			clock = after(400)()
+			require.NoError(t, st.SetState(t.Context(), answered(t, st, storetest.CLI, nil).Ref(), session.Archived, -1))
+		} else {
+			answered(t, st, storetest.CLI, nil)
+		}
+		plan, err := retain.Preview(t.Context(), st, p)
+		require.NoError(t, err)
+		report, err := retain.Apply(t.Context(), st, plan)
+		require.Equal(t, !ahead, errors.Is(err, retain.ErrForce), err)
+		require.Equal(t, []retain.Result{{Ref: gone.Ref(), Outcome: "done"}}, report.Items)
+		require.Contains(t, ids(t, st, session.Live), old.Ref().ID)
+		storetest.Close(t, st)
+	}
 }
