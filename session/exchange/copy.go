@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type CopyReport struct {
 	Missing  int `json:"missing"`  // blobs that lines name and neither store has
 	Damage   int `json:"damage"`   // damaged places in files, which were not copied
 	Failed   int `json:"failed"`   // sessions
+	Left     int `json:"left"`     // sessions in the trash and ledgers of removals, which are not copied
 }
 
 // copiers is how many sessions are copied at a time: a database is mostly waited for.
@@ -56,7 +58,8 @@ const copiers = 8
 // unchanged, and with the blobs that these name; archived sessions are archived there
 // as well, and the same sessions are current. So histories, exports and listings are
 // the same in both stores. Memories and channel logs are not copied: they are not
-// sessions.
+// sessions. Neither are sessions in the trash, unless they are restored first, and the
+// ledgers of package session/retain.
 //
 // If the other store has a part of a session already, Copy adds the missing lines and
 // blobs. So a copy that was killed can be continued, and an old one can be brought up to
@@ -87,13 +90,13 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 		o = *opts
 	}
 	infos, err := from.List(ctx, &session.ListOptions{State: session.AnyState})
-	if err != nil {
+	trash, trashErr := from.List(ctx, &session.ListOptions{State: session.Trashed})
+	ledgers, ledgersErr := from.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_removed"}})
+	theirs, theirsErr := to.List(ctx, &session.ListOptions{State: session.Archived})
+	if err = cmp.Or(err, trashErr, ledgersErr, theirsErr); err != nil {
 		return report, fmt.Errorf("exchange: copy: %w", err)
 	}
-	theirs, err := to.List(ctx, &session.ListOptions{State: session.Archived})
-	if err != nil {
-		return report, fmt.Errorf("exchange: copy: %w", err)
-	}
+	report.Left = len(trash) + len(ledgers)
 	archived := map[session.Ref]bool{}
 	for _, info := range theirs {
 		archived[info.Ref] = true

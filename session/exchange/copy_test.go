@@ -20,6 +20,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/retain"
+	"github.com/convolog/convolog/transcript"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }
@@ -183,4 +185,26 @@ func TestCopyKilled(t *testing.T) {
 	from, to := folderOf(t, folder), folderOf(t, dir)
 	copied(t, from, to)
 	require.Equal(t, want, textOf(t, to))
+}
+
+// Copy counts the sessions in the trash and the ledgers, which it leaves out.
+func TestCopyLeavesTheTrash(t *testing.T) {
+	t.Parallel()
+	from, to := session.OpenDriver(memdriver.New(nil), nil), session.OpenDriver(memdriver.New(nil), nil)
+	for range 3 {
+		storetest.Add(t, storetest.Load(t, from, storetest.CLI), transcript.UserText("Hello."))
+		s, err := from.Create(t.Context(), storetest.CLI, nil)
+		require.NoError(t, err)
+		require.NoError(t, retain.Trash(t.Context(), from, s.Ref()))
+		s, err = from.Create(t.Context(), storetest.CLI, nil)
+		require.NoError(t, err)
+		require.NoError(t, retain.Delete(t.Context(), from, s.Ref()))
+	}
+	report, err := exchange.Copy(t.Context(), from, to, nil)
+	require.NoError(t, err)
+	require.Equal(t, 4, report.Left)
+	require.Equal(t, 1, report.Sessions)
+	require.Len(t, storetest.ListIDs(t, to, nil), 1)
+	storetest.Close(t, from)
+	storetest.Close(t, to)
 }

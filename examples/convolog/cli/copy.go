@@ -50,6 +50,9 @@ func copyStore(ctx context.Context, c *call) (err error) {
 		if report.Missing > 0 {
 			c.say("Missing in %s: %s.", c.args[0], count(report.Missing, "blob"))
 		}
+		if report.Left > 0 {
+			c.say("Not copied: %s in the trash, or ledgers of removals.", count(report.Left, "session"))
+		}
 		if report.Failed > 0 {
 			c.say("Not copied: %s.", count(report.Failed, "session"))
 		}
