@@ -81,7 +81,13 @@ func (st *Store) putAway(ctx context.Context, a driver.Rewriter, ref Ref, to Sta
 			}
 		}
 		if err == nil && (to == Trashed || row.Trashed != 0) {
-			at, err = st.markTrashed(ctx, ref, to, at)
+			var release func() error
+			if release, err = st.drv.LockTurn(ctx, ref, false); err == nil { // else Archive will fail
+				err = release()
+			}
+			if err == nil {
+				at, err = st.markTrashed(ctx, ref, to, at)
+			}
 		}
 		if err == nil {
 			s := st.table.Acquire(ref)

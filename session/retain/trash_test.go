@@ -118,7 +118,9 @@ func TestTrashAt(t *testing.T) {
 		}
 		unlock, err := s.LockTurn(ctx, false)
 		require.NoError(t, err)
+		before := storetest.Lines(t, s)
 		require.ErrorIs(t, retain.Trash(ctx, st, s.Ref()), session.ErrBusy)
+		require.Equal(t, before, storetest.Lines(t, s))
 		require.NoError(t, unlock())
 		require.NoError(t, st.SetState(ctx, s.Ref(), session.Archived, storetest.Info(t, s).End))
 		require.Equal(t, []string{s.Ref().ID}, ids(t, st, session.Archived))
