@@ -3,11 +3,12 @@
 package server
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -40,7 +42,7 @@ type Config struct {
 // Flags defines the flags of a server.
 func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.Addr, "addr", "localhost:8080", "`address` to listen on")
-	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine. It is read anew for every request")
+	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine. It ends with a line break, and is read anew for every request")
 	f.StringVar(&c.Token, "token", "", "`key` of the one client, if there is no -keys; without it one is made")
 	f.BoolVar(&c.Page, "page", false, "serve a page to look at the conversations, at /page")
 	f.StringVar(&c.URL, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
@@ -94,15 +96,24 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 	}
 	switch {
 	case c.Keys != "":
-		if _, err := readKeys(c.Keys); err != nil {
+		keys, err := readKeys(c.Keys)
+		if err != nil {
 			return err
 		}
-		opts.Auth = func(r *http.Request) (serve.Principal, error) { // keys may change while it runs
-			keys, err := readKeys(c.Keys)
+		var mu sync.Mutex // guards keys
+		// Keys may change while it runs.
+		opts.Auth = func(r *http.Request) (serve.Principal, error) {
+			mu.Lock()
+			now, err := readKeys(c.Keys)
+			if !errors.Is(err, io.ErrUnexpectedEOF) {
+				keys = now
+			}
+			auth := serve.Keys(keys)
+			mu.Unlock()
 			if err != nil {
 				slog.Error("the keys cannot be read", "err", err)
 			}
-			return serve.Keys(keys)(r)
+			return auth(r)
 		}
 	case c.Token == "":
 		var file string
@@ -145,17 +156,20 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 	return err
 }
 
-// readKeys reads who may use the server.
+// readKeys reads who may use the server. A file that is being written gives an error that
+// matches [io.ErrUnexpectedEOF].
 func readKeys(file string) (map[string]serve.Principal, error) {
-	f, err := os.Open(file)
-	if err != nil {
+	text, err := os.ReadFile(file)
+	switch {
+	case err != nil:
 		return nil, err
+	case !bytes.HasSuffix(text, []byte("\n")):
+		return nil, fmt.Errorf("%s: no line break at the end: %w", file, io.ErrUnexpectedEOF)
 	}
-	defer func() { _ = f.Close() }() // only read
-	keys := map[string]serve.Principal{}
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		switch fields := strings.Fields(lines.Text()); {
+	keys, n := map[string]serve.Principal{}, 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		switch fields := strings.Fields(line); {
 		case len(fields) == 0 || strings.HasPrefix(fields[0], "#"):
 		case len(fields) != 2:
 			return nil, fmt.Errorf("%s:%d: want a key and an owner", file, n)
@@ -165,5 +179,5 @@ func readKeys(file string) (map[string]serve.Principal, error) {
 			keys[fields[0]] = serve.Principal{Owner: fields[1]}
 		}
 	}
-	return keys, lines.Err()
+	return keys, nil
 }
