@@ -102,7 +102,8 @@ func (k Key) String() string {
 	return strings.Join(parts, ":")
 }
 
-// ParseKey is the inverse of [Key.String] and accepts nothing else.
+// ParseKey is the inverse of [Key.String] and accepts nothing else. A key that is too long
+// gives an [InputError].
 func ParseKey(s string) (Key, error) {
 	p := strings.Split(s, ":")
 	var k Key
@@ -123,7 +124,11 @@ func ParseKey(s string) (Key, error) {
 			*part = plain
 		}
 	}
-	if k.check() != nil || k.String() != s {
+	err := k.check()
+	if _, tooLong := errors.AsType[*InputError](err); tooLong {
+		return Key{}, err
+	}
+	if err != nil || k.String() != s {
 		return Key{}, fmt.Errorf("%w: %q: want agent:channel:peer or agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<id>], "+
 			"with ':', '%%' and control bytes inside a part written as %%xx", ErrKey, s)
 	}

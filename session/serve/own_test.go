@@ -137,6 +137,17 @@ func TestOwnRoutes(t *testing.T) {
 	usage := session.Usage{}
 	alice.ask(200, "GET", "/v1/store/usage", nil, &usage)
 	require.Equal(t, 60, usage["m"].Input)
+	for _, test := range []struct { // the trash costs what it has cost
+		to                 session.State
+		live, trashed, any int
+	}{{session.Trashed, 30, 30, 60}, {session.Live, 60, 0, 60}} {
+		require.NoError(t, store.SetState(t.Context(), session.Ref{Agent: "main", ID: "two"}, test.to, -1))
+		for query, want := range map[string]int{"": test.live, "?state=trashed": test.trashed, "?state=any": test.any} {
+			usage := session.Usage{}
+			alice.ask(200, "GET", "/v1/store/usage"+query, nil, &usage)
+			require.Equal(t, want, usage["m"].Input, "%q %s", test.to, query)
+		}
+	}
 
 	// One session.
 	var one described

@@ -79,12 +79,13 @@ func run(ctx context.Context, args []string, con *console) int {
 func exitCode(err error) int {
 	_, usage := errors.AsType[usageError](err)
 	_, misnamed := errors.AsType[*driver.NameError](err)
+	_, mistaken := errors.AsType[*session.InputError](err)
 	refused, _ := errors.AsType[*problem](err)
 	_, several := errors.AsType[*search.AmbiguousError](err)
 	_, unreachable := errors.AsType[*net.OpError](err)
 	_, unanswered := errors.AsType[*url.Error](err)
 	switch {
-	case usage || misnamed || refused != nil && refused.Status == http.StatusBadRequest:
+	case usage || misnamed || mistaken || refused != nil && refused.Status == http.StatusBadRequest:
 		return exitUsage
 	case errors.Is(err, errFound):
 		return exitFound

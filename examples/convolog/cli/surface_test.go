@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -21,6 +23,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
@@ -411,6 +414,100 @@ func TestServe(t *testing.T) {
 	sh := overFolder(t)
 	sh.must(exitUsage, "serve", "--addr", "0.0.0.0:0")
 }
+
+// A server prints the token that it has made, and no token that was given.
+func TestServePrintsNoGivenToken(t *testing.T) {
+	for _, arg := range []string{"--json", "--json=false"} {
+		for _, given := range []string{"", "your-key"} {
+			sh := overFolder(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			var errs strings.Builder
+			r, w := io.Pipe()
+			code := make(chan int, 1)
+			go func() {
+				args := append([]string{"serve", "--addr", "127.0.0.1:0", "--page", "--token", given, arg}, sh.store...)
+				code <- run(ctx, args, sh.console(w, &errs))
+				w.Close()
+			}()
+			lines := bufio.NewReader(r)
+			first, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			cancel()
+			rest, err := io.ReadAll(lines)
+			require.NoError(t, err)
+			require.Zero(t, <-code)
+			said := first + string(rest)
+			require.NotContains(t, said+errs.String(), "your-key")
+			require.Equal(t, given == "", strings.Contains(said, "token"), said)
+		}
+	}
+}
+
+// Titles and keys that are too long are refused with one error: of the library, over HTTP
+// and by the command line, over a folder and over a server. Nothing is written.
+func TestLimitsByEveryDoor(t *testing.T) {
+	long := strings.Repeat("t", 1025)
+	key := session.Key{Agent: "main", Channel: "cli", Peer: strings.Repeat("p", 1024)}
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer func() { require.NoError(t, st.Close()) }()
+	s, err := st.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{ID: "alpha"})
+	require.NoError(t, err)
+	sv, err := serve.New(st, &serve.Options{Auth: serve.Keys(map[string]serve.Principal{"secret": {Admin: true}})})
+	require.NoError(t, err)
+	server := httptest.NewServer(sv)
+	defer server.Close()
+	post := func(method, path string, body any) string {
+		data, err := json.Marshal(body)
+		require.NoError(t, err)
+		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, bytes.NewReader(data))
+		require.NoError(t, err)
+		req.Header.Set("X-Api-Key", "secret")
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(text)
+	}
+	for _, test := range []struct {
+		member  string
+		library error
+		method  string
+		path    string
+		body    map[string]any
+		command []string
+	}{
+		{"title", s.SetMeta(t.Context(), transcript.Meta{Title: &long}), "PATCH", "/v1/store/sessions/main/alpha", map[string]any{"title": long}, []string{"title", "alpha", long}},
+		{
+			"title", second(st.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{Title: long})),
+			"POST", "/v1/store/sessions",
+			map[string]any{"title": long},
+			[]string{"session", "new", "--title", long},
+		},
+		{"key", second(st.Load(t.Context(), key)), "POST", "/v1/store/sessions", map[string]any{"key": key.String()}, []string{"session", "new", key.String()}},
+	} {
+		refused, ok := errors.AsType[*session.InputError](test.library)
+		require.True(t, ok, "%v", test.library)
+		require.Equal(t, test.member, refused.Member)
+		said := post(test.method, test.path, test.body)
+		require.Contains(t, said, refused.Reason)
+		require.Contains(t, said, test.member)
+		for _, sh := range []*shell{overFolder(t), {TB: t, store: []string{"--url", server.URL, "--token", "secret"}}} {
+			if sh.dir != "" {
+				sh.must(0, "session", "new", "--id", "alpha")
+			}
+			before := sh.must(0, "session", "list", "--json")
+			_, errs, code := sh.run(test.command...)
+			require.Equal(t, exitUsage, code, errs)
+			require.Contains(t, errs, refused.Reason)
+			require.Equal(t, before, sh.must(0, "session", "list", "--json"))
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
 
 // A delete goes to the trash. With --now it asks on a terminal, and takes no answer for a
 // no; --yes needs no answer, and neither does an output to a file.

@@ -61,20 +61,24 @@ func Main(c Config, open func(context.Context) (*session.Store, error)) {
 		if err := erase.Resume(ctx, store); err != nil {
 			fmt.Fprintln(os.Stderr, "server:", err)
 		}
-		err = errors.Join(Run(ctx, c, store, func(url, token string) {
-			if c.Token != "" { // a token must not reach a service's logs
-				url, _, _ = strings.Cut(url, "#")
-			}
-			fmt.Println(url)
-			if c.Keys == "" && c.Token == "" {
-				fmt.Println("token", token)
-			}
-		}), store.Close())
+		err = errors.Join(Run(ctx, c, store, func(url, token string) { fmt.Print(c.said(url, token)) }), store.Close())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "server:", err)
 		os.Exit(1)
 	}
+}
+
+// said returns the lines that a server prints at its start. A given token must not reach
+// the logs of a service.
+func (c *Config) said(url, token string) string {
+	if c.Token != "" {
+		url, _, _ = strings.Cut(url, "#")
+	}
+	if c.Keys != "" || c.Token != "" {
+		return url + "\n"
+	}
+	return url + "\ntoken " + token + "\n"
 }
 
 // Run serves a store until ctx is done. It calls ready with the URL and the token.

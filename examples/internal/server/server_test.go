@@ -95,6 +95,16 @@ func TestToken(t *testing.T) {
 	require.Empty(t, token.Find(dir, u))
 }
 
+// A server prints the token that it has made, and no token that was given.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	const url = "http://localhost/page#token=secret"
+	require.Equal(t, url+"\ntoken secret\n", (&Config{}).said(url, "secret"))
+	for _, c := range []*Config{{Token: "secret"}, {Token: "secret", Keys: "file"}} {
+		require.Equal(t, "http://localhost/page\n", c.said(url, "secret"))
+	}
+}
+
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys")
