@@ -102,8 +102,8 @@ func (k Key) String() string {
 	return strings.Join(parts, ":")
 }
 
-// ParseKey is the inverse of [Key.String] and accepts nothing else. A key that is too long
-// gives an [InputError].
+// ParseKey is the inverse of [Key.String] and accepts nothing else: other texts give an
+// [InputError].
 func ParseKey(s string) (Key, error) {
 	p := strings.Split(s, ":")
 	var k Key
@@ -124,13 +124,12 @@ func ParseKey(s string) (Key, error) {
 			*part = plain
 		}
 	}
-	err := k.check()
-	if _, tooLong := errors.AsType[*InputError](err); tooLong {
-		return Key{}, err
-	}
-	if err != nil || k.String() != s {
-		return Key{}, fmt.Errorf("%w: %q: want agent:channel:peer or agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<id>], "+
-			"with ':', '%%' and control bytes inside a part written as %%xx", ErrKey, s)
+	switch {
+	case len(s) > maxKey:
+		return Key{}, fmt.Errorf("%w: %w", ErrKey, tooLong("key", len(s), maxKey))
+	case k.check() != nil || k.String() != s:
+		return Key{}, fmt.Errorf("%w: %w", ErrKey, &InputError{"key", fmt.Sprintf("%q: want agent:channel:peer or agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<id>], "+
+			"with ':', '%%' and control bytes inside a part written as %%xx", s)})
 	}
 	return k, nil
 }

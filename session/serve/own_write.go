@@ -20,9 +20,6 @@ func (q *Request) ownCreate(c ownCreated) (i session.Info, err error) {
 	key := session.Key{Agent: or(c.Agent, "main")}
 	if c.Key != "" {
 		key, err = session.ParseKey(c.Key)
-		if _, tooLong := errors.AsType[*session.InputError](err); err != nil && !tooLong {
-			err = &session.InputError{Member: "key", Reason: "it is not the text of a session key"}
-		}
 		if err == nil && c.Agent != "" && c.Agent != key.Agent {
 			err = Invalid("the key is of another agent")
 		}

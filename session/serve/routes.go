@@ -8,9 +8,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -63,6 +63,9 @@ type Request struct {
 	data []byte // the body
 	size int64  // the part of all bytes under way that it holds
 	busy bool   // it counts among the requests of the principal
+
+	found   bool        // it has a route
+	unknown http.Header // else the headers of net/http
 }
 
 func (sv *Server) newRequest(w http.ResponseWriter, r *http.Request) *Request {
@@ -79,10 +82,7 @@ type endpoint struct {
 
 // ServeHTTP answers a request. Paths that no route has get 404.
 func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	maps.Copy(w.Header(), always)
 	if r.Body != nil && r.Body != http.NoBody {
 		// A client may send a body slowly even if it is not read.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sv.opts.Patience))
@@ -90,32 +90,49 @@ func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if sv.preflight(w, r) {
 		return
 	}
-	found, _ := sv.mux.Handler(r)
-	if e, ok := found.(endpoint); ok && r.Method == e.route.Method {
-		sv.mux.ServeHTTP(w, r)
+	q := sv.newRequest(w, r)
+	sv.mux.ServeHTTP(lookup{q}, r)
+	if q.found {
 		return
 	}
-	endpoint{sv: sv, route: Route{Path: "none"}}.refuse(sv.newRequest(w, r), unknown(h, found))
+	err := errNoRoute
+	if allow := q.unknown.Get("Allow"); allow != "" {
+		w.Header().Set("Allow", allow)
+		err = errMethod
+	}
+	endpoint{sv: sv, route: Route{Path: "none"}}.refuse(q, err)
 }
 
-// unknown is why no route answers a request.
-func unknown(h http.Header, found http.Handler) error {
-	if e, ok := found.(endpoint); ok { // HEAD, which patterns of net/http take for GET
-		h.Set("Allow", e.route.Method)
-		return errMethod
-	}
-	said := nowhere{}
-	found.ServeHTTP(said, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}})
-	if allow := http.Header(said).Get("Allow"); allow != "" {
-		h.Set("Allow", allow)
-		return errMethod
-	}
-	return errNoRoute
+// always are the headers of all answers.
+var always = http.Header{
+	"Cache-Control":           {"no-store"},
+	"X-Content-Type-Options":  {"nosniff"},
+	"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
 }
+
+// A lookup is the writer of a request that looks for its route. It keeps the headers of
+// answers of net/http itself.
+type lookup struct{ q *Request }
+
+func (l lookup) Header() http.Header {
+	if l.q.unknown == nil {
+		l.q.unknown = http.Header{}
+	}
+	return l.q.unknown
+}
+
+func (l lookup) Write(data []byte) (int, error) { return len(data), nil }
+
+func (l lookup) WriteHeader(int) {}
 
 // ServeHTTP answers a request of the route.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := e.sv.newRequest(w, r)
+	if r.Method != e.route.Method { // HEAD, which patterns of net/http take for GET
+		w.Header().Set("Allow", e.route.Method)
+		return
+	}
+	q := w.(lookup).q //nolint:errcheck,forcetypeassert // ServeHTTP of the server passes it
+	q.found = true
 	defer q.leave()
 	err := q.admit(e.route)
 	if err == nil && e.route.Answers {
@@ -223,10 +240,12 @@ func (q *Request) hasBody() bool { return q.Body != nil && q.Body != http.NoBody
 // hold takes a part of the bytes that all bodies may have. It waits for as long as a
 // client may take to send a body.
 func (q *Request) hold(size int64) error {
-	ctx, cancel := context.WithTimeout(q.Context(), q.sv.opts.Patience)
-	defer cancel()
-	if err := q.sv.bytes.take(ctx, q.Principal.account(), size); err != nil {
-		return errFull
+	if !q.sv.bytes.try(q.Principal.account(), size) {
+		ctx, cancel := context.WithTimeout(q.Context(), q.sv.opts.Patience)
+		defer cancel()
+		if err := q.sv.bytes.take(ctx, q.Principal.account(), size); err != nil {
+			return errFull
+		}
 	}
 	q.size = size
 	return nil

@@ -57,6 +57,24 @@ func (s *shares) take(ctx context.Context, owner string, n int64) error {
 	return nil // it has come in the meantime
 }
 
+// try takes a part of the amount if it fits and no request waits.
+func (s *shares) try(owner string, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queues) > 0 || !s.fits(owner, n) {
+		return false
+	}
+	s.free -= n
+	s.held[owner] += n
+	return true
+}
+
+// fits reports whether an owner may take a part now. The caller holds the mutex.
+func (s *shares) fits(owner string, n int64) bool {
+	rest, held := s.free-n, s.held[owner]
+	return rest >= 0 && (held == 0 || held+n <= 3*rest)
+}
+
 // give returns a part.
 func (s *shares) give(owner string, n int64) {
 	s.mu.Lock()
@@ -83,11 +101,11 @@ func (s *shares) serve() {
 	s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool { return len(q.all) == 0 })
 	for i := 0; i < len(s.queues); i++ {
 		q := s.queues[i]
-		r, rest := q.all[0], s.free-q.all[0].n
-		if held := s.held[q.owner]; rest < 0 || held > 0 && held+r.n > 3*rest {
+		r := q.all[0]
+		if !s.fits(q.owner, r.n) {
 			continue
 		}
-		s.free = rest
+		s.free -= r.n
 		s.held[q.owner] += r.n
 		close(r.taken)
 		q.all = q.all[1:]

@@ -38,12 +38,3 @@ func (w *writer) Write(data []byte) (n int, err error) {
 
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// nowhere keeps the header of an answer and nothing else.
-type nowhere http.Header
-
-func (n nowhere) Header() http.Header { return http.Header(n) }
-
-func (n nowhere) Write(data []byte) (int, error) { return len(data), nil }
-
-func (n nowhere) WriteHeader(int) {}

@@ -1,0 +1,41 @@
+package serve_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+)
+
+// The allocations of an append over HTTP, with about 30 of the test. The Get of the
+// session and the append are half of the others.
+func TestAppendAllocs(t *testing.T) {
+	if storetest.Brief {
+		t.Skip("the race detector allocates too")
+	}
+	store := storetest.Open(t, t.TempDir(), storetest.Unsynced)
+	defer storetest.Close(t, store)
+	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Logger: quiet})
+	require.NoError(t, err)
+	s, err := store.Create(t.Context(), session.Key{Agent: "main"}, nil)
+	require.NoError(t, err)
+	const most = 90
+	got := testing.AllocsPerRun(1000, func() {
+		r := httptest.NewRequest(http.MethodPost, "/api/v1/sessions/"+s.Ref().ID+"/messages", bytes.NewReader([]byte(`{"role":"user","content":"hello"}`)))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		sv.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Fatal(w)
+		}
+	})
+	if got > most {
+		t.Errorf("%v allocations, want %v at most", got, most)
+	}
+}
