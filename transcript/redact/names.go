@@ -18,7 +18,7 @@ const masked = "[masked"
 // German, Dutch, Swedish, Danish, Finnish, French, Spanish, Portuguese, Italian, Polish,
 // Czech, Hungarian, Turkish, Indonesian, Vietnamese, Russian, Ukrainian, Greek, Hebrew,
 // Arabic, Hindi, Chinese, Japanese and Korean.
-const passNames = `passwords?|passwd|passphrase|passcode|passwort|kennwort|pwd|wachtwoord|lösenord|adgangskode|salasana` +
+const passNames = `passwords?|passwd|passphrase|passcode|psk|passwort|kennwort|pwd|wachtwoord|lösenord|adgangskode|salasana` +
 	`|mots?[ _-]?de[ _-]?passe|contrase(?:ñ|n)a|palavra[ _-]passe|senha|parola d'ordine|parola|hasło|haslo|heslo|jelszó|şifre|kata sandi|mật khẩu` +
 	`|пароль|κωδικός|סיסמה|كلمة (?:المرور|السر)|पासवर्ड|密码|密碼|口令|パスワード|暗証番号|비밀번호|암호`
 
@@ -30,11 +30,11 @@ const names = `([a-z0-9_.-]*)(` + passNames + `|` + keyNames + `)`
 
 // value matches the value after a name, quoted or up to the next sign. A backslash takes
 // the next letter with it, so a mask never ends inside of an escape.
-const value = `(?:\\"((?:[^"\\\n]|\\\\|\\[^"\n])*)(?:\\"|$)|"((?:[^"\\\n]|\\.)*)(?:"|$)|'((?:[^'\\\n]|\\.)*)(?:'|$)|((?:[^\s,;"'` + "`" + `)}\]\\&]|\\[^\snrt"'])+))`
+const value = `(?:\\"((?:[^"\\\n]|\\\\|\\[^"\n])*)(?:\\"|$)|"((?:[^"\\\n]|\\.)*)(?:"|$)|'((?:[^'\\\n]|\\.)*)(?:'|$)|((?:[^\s,;"'` + "`" + `)}\]\\&」』”]|\\[^\snrt"'])+))`
 
 // assign is between a name and its value.
 const assign = `(?:\\?["'])?\]?(?:\s*(?:=>|:=|[=:：])\s*(?:\{\s*\\?["']?value\\?["']?\s*:\s*)?` +
-	`|\s+(?:is|ist|lautet|es|est|è|é|jest|это)\s+|\s*(?:是|为|為|は|는|은)\s*)`
+	`|\s+(?:is|ist|lautet|es|est|è|é|jest|это)\s+|\s*(?:是|为|為|は|는|은)\s*[「『“]?)`
 
 // A found is a name with a value.
 type found struct {

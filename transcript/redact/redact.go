@@ -20,6 +20,8 @@
 //	splits                      a token with a line break, or in two blocks
 //	disguises                   URL-encoded names; invisible letters inside a token
 //	words in a sentence         "the password is swordfish"
+//	unquoted words in a line    "host=db password=swordfish port=1"
+//	parts of a command          "-u bob:swordfish" without the name of the program
 //	columns                     a table that names its columns in the first row
 //	hashes                      hexadecimal keys without a name
 //	personal numbers            cards, accounts, PINs, codes of a few digits

@@ -32,7 +32,7 @@ func command(marks, names, flag string) rule {
 	return rule{marks, "-", lazy.New(`\b(?:` + names + `)\b[^\n]*?[\s"']` + flag), isArgument}
 }
 
-const nameMarks = "pass pwd secret token key credential kennwort wachtwoord lösenord adgangskode salasana contrase senha parola hasło haslo heslo jelszó şifre kata mật " +
+const nameMarks = "pass pwd psk secret token key credential kennwort wachtwoord lösenord adgangskode salasana contrase senha parola hasło haslo heslo jelszó şifre kata mật " +
 	"пароль κωδικός סיסמה كلمة पासवर्ड 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호"
 
 // rules are applied in this order.
@@ -55,19 +55,33 @@ var rules = sync.OnceValue(func() []rule {
 		command("login", `login`, `-p`+gap+word1),
 		command("redis-cli", `redis-cli`, `(?:-a|--pass)`+gap+word1),
 		command("ldap", `ldap[a-z]+`, `-w`+gap+word1),
-		command("sqlcmd bcp isql zip", `sqlcmd|bcp|isql|tsql|zip|unzip`, `-P[\s"',]*`+word1),
+		command("sqlcmd bcp isql zip mosquitto ipmitool", `sqlcmd|bcp|isql|tsql|zip|unzip|mosquitto_[a-z]+|ipmitool`, `-P[\s"',]*`+word1),
 		command("7z", `7z[a-z]?`, `-p([^\s"',]+)`),
 		command("smb rpcclient cifs", `smbclient|rpcclient|smbmap`, `-U`+gap+`[^\s%"']+%([^\s"',]+)`),
 		command("pass:", `openssl`, `-pass(?:in|out)?`+gap+`pass:([^\s"',]+)`),
 		command("storepass keypass", `keytool|jarsigner`, `-(?:store|key)pass`+gap+word1),
 		command("htpasswd", `htpasswd`, `-[a-zA-Z]*b[a-zA-Z]*`+gap+`[^\s"',]+`+gap+`[^\s"',]+`+gap+word1),
+		command("ssh-keygen", `ssh-keygen`, `-[NP]`+gap+word1),
+		{"net", "/user:", lazy.New(`(?i)\bnet\s+use\b[^\n]*?\s/user:\S+\s+([^\s/"'*][^\s"']*)`), isArgument},
+		{"<<<", "", lazy.New(`(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)[^\n]*<<<\s*["']?([^\s"']+)`), isArgument},
+		{"env set", "", lazy.New(`(?im)^[ \t]*(?:env|set\s+-[a-z]+|setenv|setx)\s+[a-z0-9_]*(?:` + passNames + `|` + keyNames + `)(?:_(?:key|id|value|base))?\d*\s+["']?([^\s"'=]+)`), isArgument},
 		{"chpasswd", "", lazy.New(`\becho\s+(?:-n\s+)?["']?[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`), isArgument},
 		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
 		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
 		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
 		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument}, // netrc
+		// Settings: of devices, of databases, and hashes of passwords.
+		{"community", "snmp", lazy.New(`\bsnmp-server\s+community\s+(\S+)`), isArgument},
+		{"username enable", "", lazy.New(`(?m)^[ \t]*(?:username\s+\S+[^\n]*?|enable)\s+(?:secret|password)\s+(?:\d+\s+)?(\S+)[ \t]*$`), hasDigit},
+		{"wifi:", "", lazy.New(`\bWIFI:[^\n]*?;P:((?:[^;\\\n]|\\.)+);`), always},
+		{"pwd", "={", lazy.New(`(?i)\bpwd=\{([^}\n]+)\}`), always},
+		{"jdbc:oracle", "", lazy.New(`jdbc:oracle:[a-z0-9]+:[^\s/"']+/([^\s@"']+)@`), isArgument},
+		{"identified role user login", "", lazy.New(`(?i)\b(?:identified\s+(?:with\s+\S+\s+)?by|(?:role|user|login)\s[^;"'\n]*\bpassword)\s+\\?["']([^"'\n\\]+)`), isArgument},
+		{"$1$ $2a$ $2b$ $2y$ $5$ $6$ $7$ $y$ $argon2", "", lazy.New(`\$(?:[1567y]|2[aby]|argon2[a-z]*)\$([./A-Za-z0-9$=,+-]{20,})`), always},
+		{"phrase words mnemonic", "", lazy.New(`(?i)\b(?:(?:seed|recovery)[ _-](?:phrase|words)|mnemonic)\\?["']?\s*[:=]\s*\\?["']?((?:[a-z]{3,8}\s+){11,23}[a-z]{3,8})\b`), always},
 		// Names with a value: in XML, in rows of tables, in pairs, and in assignments.
 		{nameMarks, "</", lazy.New(`(?i)<(?:[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
+		{"<pass", "</", lazy.New(`(?i)<()(pass)((?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
 		{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
 		{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
 		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:` + assign + `|\\?["']?[ \t,]+))` + value), nil},
