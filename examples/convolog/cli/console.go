@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -120,9 +121,16 @@ func (c *call) value(v any, text func()) error {
 		text()
 		return c.failed
 	}
-	encoder := json.NewEncoder(c.out)
+	var sb strings.Builder
+	encoder := json.NewEncoder(&sb)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
+	err := encoder.Encode(v)
+	lines := sb.String()
+	if c.terminal { // a file gets the lines with their checksums as they are
+		lines = screen.JSON(lines)
+	}
+	c.print(lines)
+	return cmp.Or(err, c.failed)
 }
 
 func (c *call) say(format string, args ...any) {

@@ -292,7 +292,7 @@ func TestLostOutput(t *testing.T) {
 func TestScreen(t *testing.T) {
 	sh := overFolder(t)
 	sh.screen, sh.env = true, map[string]string{"NO_COLOR": "1"}
-	sh.must(0, "session", "new", "--id", "alpha", "--title", "red \x1b[31m 颜色 "+strings.Repeat("long ", 40))
+	sh.must(0, "session", "new", "--id", "alpha", "--title", "red \x1b[31m \u009b32m 颜色 "+strings.Repeat("long ", 40))
 	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "clear \x1b[2J\n\u202eturned")
 	file := filepath.Join(sh.dir, "agents", "main", "sessions", "alpha.jsonl")
 	data, err := os.ReadFile(file)
@@ -300,6 +300,8 @@ func TestScreen(t *testing.T) {
 	data = append(data, `{"type":"user","id":"x\u001b[31m","ts":"2026-11-23T06:16:36Z","content":"clear that"}`+"\n"...)
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "clear"}, {"session", "get", "alpha"}, {"doctor"}} {
+		raw, _, _ := sh.run(append(args, "--json")...)
+		require.False(t, strings.ContainsAny(raw, "\x1b\u009b\u202e"), raw)
 		out, _, code := sh.run(args...)
 		require.Zero(t, code)
 		require.NotContains(t, out, "\x1b")

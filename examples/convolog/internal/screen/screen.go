@@ -2,6 +2,7 @@
 package screen
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -10,9 +11,24 @@ import (
 // lines or turn them around, but for those in keep.
 func Printable(text, keep string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune(keep, r) {
+		if commands(r) && !strings.ContainsRune(keep, r) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, text)
 }
+
+// JSON returns lines of JSON with escapes for the same characters.
+func JSON(lines string) string {
+	var sb strings.Builder
+	for _, r := range lines {
+		if commands(r) && r != '\n' {
+			fmt.Fprintf(&sb, `\u%04x`, r)
+		} else {
+			sb.WriteRune(r)
+		}
+	}
+	return sb.String()
+}
+
+func commands(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Bidi_Control) }
