@@ -44,7 +44,7 @@ var promises = []struct{ promise, tests string }{
 	{"memories are quoted, and planted marks stay inside", "session/memory: TestForgedMemory, TestModelInjection"},
 	{"no role of a database runs code as ours", "session/driver/pgdriver: TestSearchPath, TestIsolationOfTheRole, TestRoleWithoutRights"},
 	{"texts of the index, queries and patterns are bounded by every door", "session: TestLimitsOfMetadata; session/search: TestRecallLimits; examples/convolog/cli: TestLimitsByEveryDoor"},
-	{"a token that was given is printed nowhere", "examples/convolog/cli: TestServePrintsNoGivenToken; examples/internal/server: TestSaid"},
+	{"a given token is printed nowhere", "examples/convolog/cli: TestServePrintsNoGivenToken; examples/internal/server: TestSaid"},
 	{"refusals, removals and hand-overs are recorded", "session/serve: TestAuditLog; session/exchange: TestAudit; session/retain: TestRemovals"},
 	{"an erase leaves no word, and names the keys that stay", "session/serve: TestErasePersonEverywhere; session/erase: TestEraseKeysOfForksWithoutLines, TestEraseBesideAMissingTranscript, TestEraseDuringARestore"},
 	{"one owner does not stop others", "session/serve: TestShares, TestSlowAnswersOfOneOwner, TestRequestsOfOneOwner, TestBodiesTogether"},

@@ -131,7 +131,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", e.route.Method)
 		return
 	}
-	q := w.(lookup).q //nolint:errcheck,forcetypeassert // ServeHTTP of the server passes it
+	q := w.(lookup).q // as ServeHTTP of the server passes it
 	q.found = true
 	defer q.leave()
 	err := q.admit(e.route)

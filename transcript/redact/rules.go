@@ -55,7 +55,7 @@ var rules = sync.OnceValue(func() []rule {
 		command("login", `login`, `-p`+gap+word1),
 		command("redis-cli", `redis-cli`, `(?:-a|--pass)`+gap+word1),
 		command("ldap", `ldap[a-z]+`, `-w`+gap+word1),
-		command("sqlcmd bcp isql zip mosquitto ipmitool", `sqlcmd|bcp|isql|tsql|zip|unzip|mosquitto_[a-z]+|ipmitool`, `-P[\s"',]*`+word1),
+		command("sqlcmd bcp isql zip _pub _sub ipmitool", `sqlcmd|bcp|isql|tsql|zip|unzip|[a-z]+_(?:pub|sub)|ipmitool`, `-P[\s"',]*`+word1),
 		command("7z", `7z[a-z]?`, `-p([^\s"',]+)`),
 		command("smb rpcclient cifs", `smbclient|rpcclient|smbmap`, `-U`+gap+`[^\s%"']+%([^\s"',]+)`),
 		command("pass:", `openssl`, `-pass(?:in|out)?`+gap+`pass:([^\s"',]+)`),

@@ -417,7 +417,7 @@ func TestServe(t *testing.T) {
 	sh.must(exitUsage, "serve", "--addr", "0.0.0.0:0")
 }
 
-// A server prints the token that it has made, and no token that was given.
+// A server prints the token that it has made, and no given token.
 func TestServePrintsNoGivenToken(t *testing.T) {
 	for _, arg := range []string{"--json", "--json=false"} {
 		for _, given := range []string{"", "your-key"} {

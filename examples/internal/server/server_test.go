@@ -95,7 +95,7 @@ func TestToken(t *testing.T) {
 	require.Empty(t, token.Find(dir, u))
 }
 
-// A server prints the token that it has made, and no token that was given.
+// A server prints the token that it has made, and no given token.
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	const url = "http://localhost/page#token=secret"
