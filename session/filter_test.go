@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,7 +93,7 @@ func TestFilterThatFails(t *testing.T) {
 		"an error": {func([]transcript.Entry) ([]transcript.Entry, error) { return nil, wrong }, "wrong"},
 		"too few":  {func(entries []transcript.Entry) ([]transcript.Entry, error) { return entries[1:], nil }, "a filter returns 1 entries for 2"},
 		"too many": {func(entries []transcript.Entry) ([]transcript.Entry, error) {
-			return append(entries[:len(entries):len(entries)], entries[0]), nil
+			return append(slices.Clip(entries), entries[0]), nil
 		}, "a filter returns 3 entries for 2"},
 		"a long line": {func(entries []transcript.Entry) ([]transcript.Entry, error) {
 			return []transcript.Entry{entries[0], entries[1].WithLine(long)}, nil

@@ -47,15 +47,17 @@ func (f *tail) want(ids ...string) {
 	}
 }
 
-// wantEnd checks that the loop ends with an error, and returns it.
-func (f *tail) wantEnd(target error) error {
+// wantEnd checks that the loop ends with an error, and that it has these words.
+func (f *tail) wantEnd(target error, words ...string) {
 	f.t.Helper()
 	e, err, ok := f.next()
 	require.ErrorIs(f.t, err, target, "after %q", e.ID)
 	require.True(f.t, ok)
+	for _, w := range words {
+		require.ErrorContains(f.t, err, w)
+	}
 	_, _, ok = f.next()
 	require.False(f.t, ok)
-	return err
 }
 
 func TestFollow(t *testing.T) {
@@ -85,7 +87,7 @@ func TestFollow(t *testing.T) {
 		late.want(last...)
 		f.want(last...)
 		require.NoError(t, st.Delete(t.Context(), s.Ref()))
-		require.ErrorContains(t, f.wantEnd(fs.ErrNotExist), "deleted while it was followed")
+		f.wantEnd(fs.ErrNotExist, "deleted while it was followed")
 		late.wantEnd(fs.ErrNotExist)
 		follow(t, s, "").wantEnd(fs.ErrNotExist)
 		storetest.Close(t, st)
