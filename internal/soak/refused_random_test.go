@@ -43,7 +43,7 @@ type fussy struct {
 func newFussy(t *testing.T, seed uint64) *fussy {
 	f := &fussy{t: t, rng: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), refuses: map[string][]partRow{}, bad: map[string][]string{}}
 	f.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says(strings.Repeat("What was done so far, and what is to be done. ", 12)))}}
-	f.model = &guardtest.Model{Keep: -1, Bind: guardtest.BindError, Answer: f.answer}
+	f.model = &guardtest.Model{Keep: -1, Bind: true, Answer: f.answer}
 	f.store = storetest.Open(t, f.dir, f.opts)
 	f.s = storetest.Load(t, f.store, storetest.CLI)
 	rows := partRows(t)
