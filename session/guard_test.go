@@ -223,7 +223,7 @@ func TestLongKeptPrompt(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	a := agent{g: &guard.Guard{Window: window, MaxOutput: 4096}, c: storetest.Client{Model: m}}
 	compactions := 0
-	for i := range 40 {
+	for i := range storetest.Extent(*storetest.Soak, 40, 60, 60) {
 		if i%20 == 0 {
 			storetest.Add(t, s, transcript.System{Text: fmt.Sprintf("Prompt %d.\n%s", i, lines(900))})
 		}
