@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
-	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/transcript"
 )
 
