@@ -67,7 +67,7 @@ func (c *lateContext) Err() error {
 }
 
 // A costly pattern on a long line stops when its context ends. Otherwise the test takes
-// about a minute.
+// many seconds.
 func TestPatternAsksContext(t *testing.T) {
 	t.Parallel()
 	st := storetest.Open(t, t.TempDir(), nil)
