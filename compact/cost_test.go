@@ -14,7 +14,7 @@ import (
 // window that stays filled after a compaction.
 func TestCostOfKeep(t *testing.T) {
 	t.Parallel()
-	turns := amount(40, 1_000)
+	turns := amount(24, 1_000)
 	for _, window := range amount([]int{32_000}, []int{32_000, 200_000}) {
 		for _, tt := range []struct {
 			name string

@@ -66,8 +66,8 @@ func TestGrowth(t *testing.T) {
 
 // A summary that saves next to nothing is refused, measured by one counter.
 func TestMargin(t *testing.T) {
-	h := conversation(t, 60)
-	opts := &compact.Options{Keep: compact.Keep{Turns: 30}, MaxSummary: 4_000, MaxCarried: -1}
+	h := conversation(t, 40)
+	opts := &compact.Options{Keep: compact.Keep{Turns: 20}, MaxSummary: 4_000, MaxCarried: -1}
 	cut := compact.Plan(h, opts)
 	before, least := estimate.Count("", nil, h.Messages), 0
 	for n := 8; n < cut.Covered/4; n++ {

@@ -163,7 +163,7 @@ func TestModelWindows(t *testing.T) {
 			{Window: 200_000, MaxOutput: 8000},
 			{Window: 3000, MaxOutput: 3000},
 		} {
-			if (i+len(name))%amount(3, 1) != 0 {
+			if (i+len(name))%amount(5, 1) != 0 {
 				continue
 			}
 			s := &scripted{answer: func(call int, _ string) (*transcript.Response, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -137,7 +138,7 @@ func sharesWords(text, shown, before string) bool {
 	for _, term := range all {
 		times[term]++
 	}
-	for _, term := range plainTerms(promptTexts) {
+	for _, term := range promptTerms() {
 		delete(times, term)
 	}
 	shared := 0
@@ -192,6 +193,12 @@ var (
 	extraMark = lazy.New(`(?m)^\s*\d{1,3}[.)] |\[` + documentMarks)
 )
 
+// The instructions as they are compared with every summary.
+var (
+	promptLetters = sync.OnceValue(func() string { return letters(promptTexts) })
+	promptTerms   = sync.OnceValue(func() []string { return plainTerms(promptTexts) })
+)
+
 const documentMarks = `(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `
 
 // isEcho reports whether a text repeats the text to be summarised. Text kept
@@ -201,7 +208,7 @@ func isEcho(text, shown string) bool {
 		return true
 	}
 	said := letters(text)
-	if repeats(said, letters(promptTexts), longTask)*5 > len(said) {
+	if repeats(said, promptLetters(), longTask)*5 > len(said) {
 		return true
 	}
 	return utf8.RuneCountInString(text) >= shortEcho && repeats(said, letters(shown), longEcho)*4 > len(said)*3

@@ -161,7 +161,7 @@ func lines(n int, format string) string {
 // short only for a long one.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	for _, turns := range []int{100, 250} {
+	for _, turns := range []int{100, 200} {
 		h := conversation(t, turns)
 		opts := &compact.Options{Keep: compact.Keep{Turns: 50}, MaxSummary: 400}
 		cut := compact.Plan(h, opts)
@@ -169,7 +169,7 @@ func TestRefused(t *testing.T) {
 			if turns == 100 && tt.name == "few words for much" {
 				continue
 			}
-			if sized := errors.Is(tt.want, compact.ErrTooShort) || errors.Is(tt.want, compact.ErrTooLong); turns == 250 && !sized && amount(true, false) {
+			if sized := errors.Is(tt.want, compact.ErrTooShort) || errors.Is(tt.want, compact.ErrTooLong); turns == 200 && !sized && amount(true, false) {
 				continue // the size of the history does not matter
 			}
 			opts.Summarizer = says(tt.text, nil)
@@ -200,7 +200,7 @@ func TestRefused(t *testing.T) {
 			}
 		}
 		for i, text := range honest {
-			if turns == 250 && i%amount(12, 1) != 0 {
+			if turns == 200 && i%amount(12, 1) != 0 {
 				continue
 			}
 			text += "\n\n" + nthSummary(1)

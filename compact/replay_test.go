@@ -104,7 +104,7 @@ func TestNoGain(t *testing.T) {
 	c := compact.Plan(h, &compact.Options{Room: size - 50})
 	require.Equal(t, compact.NoGain, c.Nothing)
 	require.Contains(t, c.String(), "too little to make a difference")
-	for room := 500; room < 40_000; room = room*5/4 + 1 {
+	for room := 500; room < 40_000; room = room*amount(8, 5)/4 + 1 {
 		for _, keep := range []compact.Keep{{}, {Turns: 20}, {Turns: 300}, {Fraction: .9}} {
 			h := conversation(t, room/30)
 			c := compact.Plan(h, &compact.Options{Room: room, Keep: keep})

@@ -137,7 +137,7 @@ func TestFoldGrowsWithItsInput(t *testing.T) {
 			return append(repeat(n, transcript.UserText("a")), repeat(n, transcript.Compaction{Summary: "s", CoversTo: "e1"})...)
 		},
 	} {
-		const n = 1000
+		const n = 400
 		cost := func(n int) float64 {
 			var batches []transcript.Batch
 			line := 0

@@ -25,7 +25,7 @@ func (c *bytesCounter) Count(system string, _ []transcript.Tool, messages []tran
 
 // A tally gives the same result with and without earlier counts, for all lines.
 func TestTally(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range uint64(rebuild.Amount(150, 400)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		data := make([]byte, 40+rnd.IntN(200))
 		for i := range data {

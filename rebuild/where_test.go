@@ -15,7 +15,7 @@ import (
 // sequence of entries, and without the words of any.
 func TestWhere(t *testing.T) {
 	seen := map[rebuild.Where]int{}
-	for seed := range uint64(1_000) {
+	for seed := range uint64(rebuild.Amount(350, 1_000)) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		data := make([]byte, r.IntN(400))
 		for i := range data {

@@ -176,7 +176,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 	storetest.SkipRace(t)
 	const window = 20_000
-	turns := storetest.Extent(*storetest.Soak, 60, 150, 150)
+	turns := storetest.Extent(*storetest.Soak, 45, 150, 150)
 	for _, hidden := range []bool{false, true} {
 		m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Answer: func(r guardtest.Request) guardtest.Answer {
 			return guardtest.Say("I see. " + lines(r.N%17))

@@ -174,7 +174,7 @@ func TestFollowProcesses(t *testing.T) {
 	t.Parallel()
 	const processes, writers = 4, 8
 	each := storetest.Extent(*storetest.Faults, 2, 16, 16)
-	total := storetest.Extent(*storetest.Faults, 1_500, 100_000, 300_000)
+	total := storetest.Extent(*storetest.Faults, 800, 100_000, 300_000)
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
 	defer storetest.Close(t, st)

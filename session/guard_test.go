@@ -223,8 +223,8 @@ func TestLongKeptPrompt(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	a := agent{g: &guard.Guard{Window: window, MaxOutput: 4096}, c: storetest.Client{Model: m}}
 	compactions := 0
-	for i := range 60 {
-		if i%30 == 0 {
+	for i := range storetest.Extent(*storetest.Soak, 40, 60, 60) {
+		if i%20 == 0 {
 			storetest.Add(t, s, transcript.System{Text: fmt.Sprintf("Prompt %d.\n%s", i, lines(900))})
 		}
 		require.NoError(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(40))))
@@ -249,7 +249,7 @@ func TestLongKeptPrompt(t *testing.T) {
 func TestLongConversation(t *testing.T) {
 	const window = 32_000
 	t.Parallel()
-	turns := storetest.Extent(*storetest.Soak, 60, 1_000, 1_000)
+	turns := storetest.Extent(*storetest.Soak, 44, 1_000, 1_000)
 	m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Answer: func(r guardtest.Request) guardtest.Answer {
 		if guardtest.AfterTools(r) || r.N%3 > 0 {
 			return guardtest.Say("I see. " + lines(r.N%17))

@@ -48,7 +48,7 @@ func TestKeysAfterRestart(t *testing.T) {
 			for i := range notes {
 				notes[i] = transcript.Custom{Name: "note", Data: fmt.Append(nil, i)}
 			}
-			for range 5 {
+			for range 2 {
 				storetest.Add(t, s, notes...)
 			}
 			keyed := []transcript.Item{transcript.UserText("q"), storetest.Answer("a")}

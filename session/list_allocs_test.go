@@ -39,7 +39,7 @@ func TestListCostsItsPage(t *testing.T) {
 	}
 	fewAgain, fewAfter := listed(20)
 	manyAgain, manyAfter := listed(400)
-	t.Logf("allocations of a list of 5 among 20 and 1,000 sessions: %v and %v; after an append %v and %v", fewAgain, manyAgain, fewAfter, manyAfter)
+	t.Logf("allocations of a list of 5 among 20 and 400 sessions: %v and %v; after an append %v and %v", fewAgain, manyAgain, fewAfter, manyAfter)
 	require.LessOrEqual(t, manyAgain, 2*fewAgain, "the same list again")
 	require.LessOrEqual(t, manyAfter, 2*fewAfter, "after an append")
 }
@@ -50,7 +50,7 @@ func TestFirstListIsCheap(t *testing.T) {
 	if storetest.Brief {
 		t.Skip("the race detector allocates too")
 	}
-	const count = 1_000
+	const count = 300
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
 	for i := range count {
@@ -64,5 +64,5 @@ func TestFirstListIsCheap(t *testing.T) {
 		require.NoError(t, err)
 	})
 	t.Logf("%.1f allocations a session", allocs/count)
-	require.Less(t, allocs, 6.*count)
+	require.Less(t, allocs, 6.*count+600)
 }

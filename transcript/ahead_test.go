@@ -3,6 +3,7 @@ package transcript_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"iter"
@@ -16,11 +17,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+var soak = flag.String("soak", "short", "how many samples the tests of scans take: short, gate or long")
+
 // few is how many of n samples a test takes: with -short, as under the race detector, a
 // fifth.
 func few(n int) int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return n / 5
+	case *soak == "short":
+		return n / 2
 	}
 	return n
 }

@@ -38,7 +38,7 @@ func blobsOf(blocks []Block, yield func(Blob) bool) bool {
 		case DocumentBlock:
 			more = b.Source.Blob.SHA256 == "" || yield(b.Source.Blob)
 		case RawBlock:
-			more = blobsIn(BlobDepth, b.JSON, yield)
+			more = blobsIn(jsontext.BlobDepth, b.JSON, yield)
 		case ToolResultBlock:
 			more = blobsOf(b.Content, yield)
 		}
@@ -49,10 +49,7 @@ func blobsOf(blocks []Block, yield func(Blob) bool) bool {
 	return true
 }
 
-// BlobDepth limits the nesting of objects that are searched for the blobs of an
-// opaque block. Blobs are members named data.
-const BlobDepth = 4
-
+// blobsIn yields the blobs in members of an opaque block with the name data.
 func blobsIn(depth int, v []byte, yield func(Blob) bool) bool {
 	if depth == 0 || !jsontext.IsObject(v) {
 		return true

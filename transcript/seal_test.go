@@ -100,6 +100,9 @@ func TestSealedFlips(t *testing.T) {
 	for _, line := range sealed(t) {
 		require.Nil(t, scanLine(t, line)[0].Damage)
 		for i := range line {
+			if *soak == "short" && i%3 > 0 && i < len(line)-20 {
+				continue
+			}
 			for b := range 256 {
 				// Of the bytes before the checksum the flips of one bit and the
 				// special bytes of a line.

@@ -96,5 +96,5 @@ func (m *Model) message(req Request, a Answer) wiretest.Message {
 	if usage == nil {
 		usage = &transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
 	}
-	return wiretest.Message{Model: cmp.Or(m.Name, req.Model), Content: content, Stop: stop, Usage: *usage, Dropped: req.Dropped}
+	return wiretest.Message{Model: cmp.Or(m.Name, req.Model), Content: content, Stop: stop, Usage: *usage}
 }

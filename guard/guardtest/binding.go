@@ -4,29 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Binding is the reaction of a model to reasoning that returns after a changed
-// prefix.
-type Binding int
-
-// Reasoning that a model with a binding signs is bound to the system prompt, the tools,
-// all earlier blocks but cache marks, and the reasoning right before it.
-const (
-	// BindNone signs nothing and takes any signature.
-	BindNone Binding = iota
-	// BindError refuses such reasoning, and reasoning that it did not sign.
-	BindError
-	// BindDrop answers without it and all later blocks, and reports that.
-	BindDrop
-)
-
-// A binder goes through the blocks of a conversation.
+// A binder goes through the blocks of a conversation. Reasoning is bound to the system
+// prompt, the tools, all earlier blocks but cache marks, and the reasoning right before it.
 type binder struct {
 	hash []byte // of all earlier blocks but reasoning
 	last string // the signature of the reasoning before it
@@ -83,7 +68,7 @@ func (b *binder) made(t transcript.ThinkingBlock, first bool) bool {
 
 // sign signs the reasoning of an answer that has no signature.
 func (m *Model) sign(req transcript.Request, content []transcript.Block) []transcript.Block {
-	if m.Bind == BindNone {
+	if !m.Bind {
 		return content
 	}
 	b := newBinder(req)
@@ -103,31 +88,22 @@ func (m *Model) sign(req transcript.Request, content []transcript.Block) []trans
 	return content
 }
 
-// checkBinding checks the reasoning of a request. With [BindDrop] it drops
-// foreign reasoning and reports it.
-func (m *Model) checkBinding(form wiretest.Form, req *transcript.Request) (out []wiretest.Dropped, no *wiretest.Refusal) {
-	if m.Bind == BindNone || !form.Signs {
-		return nil, nil
+// checkBinding checks the reasoning of a request.
+func (m *Model) checkBinding(form wiretest.Form, req transcript.Request) *wiretest.Refusal {
+	if !m.Bind || !form.Signs {
+		return nil
 	}
-	b, first := newBinder(*req), true
+	b, first := newBinder(req), true
 	for i, msg := range req.Messages {
-		var kept []transcript.Block
 		for j, block := range msg.Content {
 			t, ok := block.(transcript.ThinkingBlock)
-			path := fmt.Sprintf("messages.%d.content.%d", i, j)
-			switch made := !ok || len(out) == 0 && b.made(t, first); {
-			case made:
-				first = first && !ok
-				b.pass(msg.Role, block)
-				kept = append(kept, block)
-			case m.Bind == BindError:
-				return nil, wiretest.Invalid("%s%s: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
-					"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", form.Says, path)
-			default:
-				out = append(out, wiretest.Dropped{Type: "thinking_dropped", Path: path, Reason: "prefix_binding_mismatch"})
+			if ok && !b.made(t, first) {
+				return wiretest.Invalid("%smessages.%d.content.%d: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
+					"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", form.Says, i, j)
 			}
+			first = first && !ok
+			b.pass(msg.Role, block)
 		}
-		req.Messages[i].Content = kept
 	}
-	return out, nil
+	return nil
 }

@@ -40,9 +40,9 @@ type Model struct {
 	// request that defines no tools, as some deployments do.
 	RequireTools bool
 	// Bind makes the Messages API and Converse sign unsigned reasoning of their
-	// answers, and check the reasoning in requests. Converse does not report
-	// dropped reasoning; see Dropped of a [Request].
-	Bind Binding
+	// answers. They refuse reasoning that they did not sign, and reasoning that
+	// returns after a changed prefix.
+	Bind bool
 	// Counter counts prompts and outputs. Nil: [tokens.Estimator].
 	Counter tokens.Counter
 	// Answer is the rule for requests that are not refused. It may be called

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
@@ -80,7 +81,7 @@ func TestProvidersRandom(t *testing.T) {
 		t.Skip("many samples in one goroutine")
 	}
 	back := map[string]int{}
-	for seed := range uint64(40) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 20, 40, 400)) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		c := newConversation(t, func(r guardtest.Request) guardtest.Answer { return randomAnswer(rnd, r) })
 		c.say(transcript.UserText("Go.").Content...)

@@ -37,7 +37,7 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	case m.RequireTools && !read.HasTools && slices.ContainsFunc(req.Messages, func(m transcript.Message) bool { return m.ToolCalls() != nil }):
 		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
 	default:
-		req.Dropped, no = m.checkBinding(x.api.Form(), &req.Request)
+		no = m.checkBinding(x.api.Form(), req.Request)
 	}
 	if no == nil {
 		req.Tokens = m.tokens(req.System, req.Tools, req.Messages)

@@ -61,21 +61,21 @@ func TestRecorded(t *testing.T) {
 // However many requests there are, no more than Keep are remembered of a kind,
 // and all are counted.
 func TestKeep(t *testing.T) {
-	for keep, want := range map[int]int{0: 100, 3: 3, -1: 500} {
+	for keep, want := range map[int]int{0: 100, 3: 3, -1: 150} {
 		m := &guardtest.Model{Keep: keep}
 		c := inProcess(m)
 		c.refuse(t, "first")
-		for range 499 {
+		for range 149 {
 			_, err := c.ask(t.Context(), false, hello())
 			require.NoError(t, err)
 		}
 		got := m.Requests()
 		require.Equal(t, want, len(got))
 		for i, r := range got {
-			require.Equal(t, 500-want+i+1, r.N)
+			require.Equal(t, 150-want+i+1, r.N)
 		}
 		require.Equal(t, "first", string(m.Invalid()[0].Body))
-		require.Equal(t, guardtest.Stats{Requests: 500, Answered: 499, Invalid: 1}, m.Stats())
+		require.Equal(t, guardtest.Stats{Requests: 150, Answered: 149, Invalid: 1}, m.Stats())
 	}
 }
 

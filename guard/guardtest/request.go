@@ -4,13 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
-
-// Dropped is reasoning of a request that the model has left out: its Type, its
-// Path and the Reason, as the answer reports them.
-type Dropped = wiretest.Dropped
 
 // Request is a request as the model sees it. It is shared with the recording:
 // nothing in it may be changed.
@@ -24,8 +19,6 @@ type Request struct {
 	// Tokens is the size of the prompt. It is 0 in the recording of a request
 	// that was refused before it was counted.
 	Tokens int
-	// Dropped is the reasoning that was left out of Messages; see [BindDrop].
-	Dropped []Dropped
 	// Body is the body as sent, or nil if it was too large.
 	Body []byte
 	// Host is the host that the request was sent to.

@@ -146,8 +146,8 @@ func killed(t *testing.T, dir string, n, round int, seed uint64) (at string, sai
 // not at all. Interrupted calls can be made again.
 func TestArchiveKill(t *testing.T) {
 	t.Parallel()
-	kills := map[string]int{"gate": 1000, "long": 10_000}[*faults]
-	kills = max(kills, 40)
+	kills := map[string]int{"gate": 100, "long": 10_000}[*faults]
+	kills = max(kills, 24)
 	rnd := rand.New(rand.NewPCG(7, 7))
 	where := map[string]int{}
 	var dir string

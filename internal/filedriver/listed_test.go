@@ -131,6 +131,9 @@ func TestIndexThatIsCut(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
 	require.NoError(t, err)
 	for n := range text {
+		if *faults == "short" && n%3 > 0 && text[n-1] != '\n' {
+			continue
+		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text[:n]), 0o600))
 		require.NoError(t, os.Chtimes(filepath.Join(dir, "agents/main/sessions.jsonl"), time.Time{}, info.ModTime()))
 		expectBoth(t, dir)

@@ -186,7 +186,10 @@ func follows(b transcript.Batch, last []int64) error {
 
 // Readers miss no acknowledged batch, while writers die or take back their lines.
 func TestReadersBesideTornWriters(t *testing.T) {
-	const reads = 200
+	reads := 100
+	if *faults != "short" {
+		reads = 200
+	}
 	dir := t.TempDir()
 	opts := &filedriver.Options{Sync: filelog.SyncNever}
 	d := open(t, dir, opts)

@@ -1,5 +1,9 @@
 package jsontext
 
+// BlobDepth limits the nesting of objects that are searched for the blobs of an
+// opaque block. They are members with the name data.
+const BlobDepth = 4
+
 // MapMembers returns a valid object with the values that change returns for its
 // members; nil leaves a member out.
 func MapMembers(obj []byte, change func(name string, v []byte) []byte) []byte {

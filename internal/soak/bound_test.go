@@ -45,7 +45,7 @@ type boundTurn struct {
 func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
 	storetest.SkipRace(t)
 	b := &boundTurn{t: t, rng: rand.New(rand.NewPCG(seed, 2)), dir: t.TempDir(), edits: map[int]int{}}
-	b.model = &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: b.answer}
+	b.model = &guardtest.Model{Window: window, Bind: true, Answer: b.answer}
 	b.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says("What was done so far."))}}
 	b.g = &guard.Guard{Model: "claude-opus-5-5", System: "You are an agent.", Window: window, Observe: func(_ context.Context, e guard.Event) {
 		switch e.Kind { //nolint:exhaustive // the others edit nothing
@@ -164,9 +164,9 @@ func (b *boundTurn) continued() {
 // A model that binds reasoning to its request refuses nothing, despite the
 // guard's changes to a long turn, entries during a request, and restarts.
 func TestReasoningIsBound(t *testing.T) {
-	turns := storetest.Extent(*storetest.Soak, 1, 40, 1000)
+	more := storetest.Extent(*storetest.Soak, 0, 40, 1000)
 	seeds := []uint64{661} // erases an entry twice that was carried in between
-	for seed := range uint64(turns) {
+	for seed := range uint64(more) {
 		seeds = append(seeds, seed)
 	}
 	slices.Sort(seeds)

@@ -16,7 +16,7 @@ import (
 )
 
 // cutAfter runs work in a folder, and calls check with the states that a power cut may leave
-// after it, or at any moment after work has called from. Of more than a hundred states these
+// after it, or at any moment after work has called from. Of more than forty states these
 // are a sample, unless -faults=gate asks for all.
 func cutAfter(t *testing.T, work func(dir string, from func()), check func(dir string)) {
 	t.Helper()
@@ -39,7 +39,7 @@ func cutAfter(t *testing.T, work func(dir string, from func()), check func(dir s
 			return
 		}
 		done[sum] = true
-		if len(done) > 100 && len(done)%step > 0 {
+		if len(done) > 40 && len(done)%step > 0 {
 			return
 		}
 		dir := filepath.Join(base, "store")

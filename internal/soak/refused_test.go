@@ -223,7 +223,7 @@ func TestRefusedParts(t *testing.T) {
 						return bytes.Count(r.Body, []byte(`"role":"assistant"`)) > bytes.Count(r.Body, []byte(`"type":"thinking"`))
 					}
 				}
-				m := &guardtest.Model{Keep: -1, Bind: guardtest.BindError}
+				m := &guardtest.Model{Keep: -1, Bind: true}
 				m.Answer = func(r guardtest.Request) guardtest.Answer {
 					if on && r.Host == "a" && refuses(r) {
 						return row.at(storetest.PathIn(r.Body, data, true)).refusal()
@@ -231,7 +231,7 @@ func TestRefusedParts(t *testing.T) {
 					return thought(r)
 				}
 				if api == "gateway" {
-					m.Bind = guardtest.BindNone
+					m.Bind = false
 				}
 				s := &service{api: api, host: "a", model: m}
 				dir, opts := t.TempDir(), &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(storetest.Says("What was done so far."))}}
@@ -301,18 +301,18 @@ func wide(seed uint64) transcript.Block {
 // or none if the limits of the service are known. Later ones cost none.
 func TestManyScreenshots(t *testing.T) {
 	for takes, most := range map[bool]int{false: 2, true: 0} {
-		m := &guardtest.Model{Keep: -1, Bind: guardtest.BindError, Answer: thought}
+		m := &guardtest.Model{Keep: -1, Bind: true, Answer: thought}
 		st := storetest.Open(t, t.TempDir(), storetest.Unsynced)
 		conv := storetest.Load(t, st, storetest.CLI)
 		s := &service{api: "chat", host: "a", model: m}
 		shot := func(n uint64) transcript.Message {
 			return transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: fmt.Sprint("screen ", n)}, wide(n)}}
 		}
-		for n := range uint64(40) {
+		for n := range uint64(24) {
 			s.turn(t, conv, shot(n))
 		}
 		s = &service{api: "anthropic", host: "a", model: m, blind: !takes}
-		for n := range uint64(30) {
+		for n := range uint64(12) {
 			s.turn(t, conv, shot(100+n))
 		}
 		require.LessOrEqual(t, len(m.Invalid()), most)

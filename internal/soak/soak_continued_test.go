@@ -105,7 +105,7 @@ type continuation struct{ all, explained, continued int }
 func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns int) {
 	var turn soakTurn
 	steps := 0
-	model := &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: func(guardtest.Request) guardtest.Answer {
+	model := &guardtest.Model{Window: window, Bind: true, Answer: func(guardtest.Request) guardtest.Answer {
 		a := turn.reply(steps)
 		blocks := []transcript.Block{transcript.ThinkingBlock{Thinking: "Let me think about it."}}
 		if a.Text != "" {

@@ -112,6 +112,13 @@ func (s *Spy) Run(work func()) error {
 	return cmp.Or(err, s.failed)
 }
 
+// Unseen calls work from the goroutine of a spy, which sees nothing of it.
+func Unseen(work func()) {
+	var wg sync.WaitGroup
+	wg.Go(work)
+	wg.Wait()
+}
+
 // watch puts the filter on this thread.
 func (s *Spy) watch() (listener int, err error) {
 	// A signal would interrupt a call that was made already.

@@ -187,7 +187,7 @@ func (r *referee) messages(m map[string]json.RawMessage) bool {
 			return r.need(false, "messages.%d.%s: Extra inputs are not permitted", i, name)
 		}
 		var m transcript.Message
-		if !r.need(json.Unmarshal(value, &m) == nil, "messages.%d.content: Input should be a valid list", i) {
+		if !r.need(m.UnmarshalJSON(value) == nil, "messages.%d.content: Input should be a valid list", i) {
 			return false
 		}
 		r.req.Messages = append(r.req.Messages, m)

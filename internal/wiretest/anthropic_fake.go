@@ -21,12 +21,8 @@ func (Anthropic) Whole(a Message) []byte {
 // object puts a message together. It does not encode the content again: it
 // keeps its spelling.
 func (a Message) object(content, stop []byte, usage transcript.Usage) []byte {
-	text := fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":[%s],"stop_reason":%s,"stop_sequence":null,"usage":%s`,
+	return fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":[%s],"stop_reason":%s,"stop_sequence":null,"usage":%s}`,
 		encode(a.Model), a.ID, content, stop, encode(usage))
-	if len(a.Dropped) > 0 {
-		text = fmt.Appendf(text, `,"input_transformations":%s`, encode(a.Dropped))
-	}
-	return append(text, '}')
 }
 
 // Events returns an answer as a stream.

@@ -81,15 +81,6 @@ type Message struct {
 	Content []transcript.Block
 	Stop    transcript.StopReason
 	Usage   transcript.Usage
-	Dropped []Dropped // from the request
-}
-
-// Dropped is an entry of the member input_transformations of an answer: reasoning
-// of the request that the provider has left out.
-type Dropped struct {
-	Type   string `json:"type"`
-	Path   string `json:"path"`
-	Reason string `json:"reason"`
 }
 
 // Event is an event of a stream.

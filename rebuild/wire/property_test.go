@@ -189,7 +189,7 @@ func randomRequest(t *testing.T, rnd *rand.Rand) transcript.Request {
 func TestRenderRandom(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	valid, checked := 0, 0
-	n := amount(300, 1_000, 10_000)
+	n := amount(150, 1_000, 10_000)
 	for range n {
 		req := randomRequest(t, rnd)
 		checkRender(t, req)

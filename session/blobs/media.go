@@ -107,7 +107,7 @@ func mapMedia(b transcript.Block, source func(kind string, s *transcript.Source)
 		changed = source("document", &b.Source)
 		return b, changed
 	case transcript.RawBlock:
-		b.JSON, changed = mapData(transcript.BlobDepth, b.JSON, data)
+		b.JSON, changed = mapData(jsontext.BlobDepth, b.JSON, data)
 		return b, changed
 	}
 	return b, false

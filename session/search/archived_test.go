@@ -34,7 +34,7 @@ func TestSearchArchived(t *testing.T) {
 		var queries []search.Query
 		var before [][]string
 		found := 0
-		for range storetest.Extent(*storetest.Soak, 20, 1000, 5000) {
+		for range storetest.Extent(*storetest.Soak, 10, 1000, 5000) {
 			q := w.query().Query
 			hits := find(q, session.Live)
 			queries, before, found = append(queries, q), append(before, hits), found+len(hits)

@@ -44,7 +44,7 @@ func TestScanMemory(t *testing.T) {
 		dialect.ClaudeCode: `{"type":"user","uuid":"a","message":{"role":"user","content":"%s"}}`,
 		dialect.OpenViking: `{"id":"a","role":"user","parts":[{"type":"text","text":"%s"}]}`,
 	} {
-		r := longLines{line: []byte(fmt.Sprintf(line, text) + "\n"), n: 24}
+		r := longLines{line: []byte(fmt.Sprintf(line, text) + "\n"), n: 16}
 		var before, m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -52,7 +52,7 @@ func TestScanMemory(t *testing.T) {
 		for rec, err := range d.Scan(r, int64(r.n*len(r.line)), nil) {
 			require.NoError(t, err)
 			require.Nil(t, rec.Damage)
-			if n++; n%12 == 0 {
+			if n++; n%16 == 0 {
 				runtime.GC()
 				runtime.ReadMemStats(&m)
 				if grown := int64(m.HeapAlloc) - int64(before.HeapAlloc); grown > 12<<20 {

@@ -59,11 +59,6 @@ func (b Format) Path(model string) string {
 	return path
 }
 
-// ToolName returns the name that a tool gets in the API and its answers:
-// characters other than A-Z a-z 0-9 _ - become _, and 64 characters stay. Names
-// that the API takes are not changed.
-func (Format) ToolName(name string) string { return neutral.ToolName(name) }
-
 // Request renders the body of a call of Converse or ConverseStream. The model
 // is not in it: see [Format.Path].
 //
@@ -73,13 +68,14 @@ func (Format) ToolName(name string) string { return neutral.ToolName(name) }
 //     turn lacks reasoning to continue, or the output limit leaves no room.
 //   - If the messages have calls but the request lacks tools, it defines the
 //     called ones (added-tools in the report).
+//   - In the name of a tool, characters other than A-Z a-z 0-9 _ - become _, and 64
+//     characters stay. Answers call the tool by the new name.
 //   - Images and documents go as bytes. A document gets a unique name of
 //     allowed characters, made of its title, and a text next to it.
 //   - Of more than 5 documents or 20 images the last stay; each other becomes a
 //     short text. This changes the bytes of earlier messages.
 //   - A result with an error contains texts only, at least one.
 //   - Citations of a text go back to the model that made them.
-//   - Names of tools are as [Format.ToolName] says.
 func (b Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", b.Thinking), format.CheckParams(b.Params, "messages"), messages.CheckCache(b.Cache)); err != nil {
 		return nil, nil, err
@@ -127,7 +123,7 @@ func (r *renderer) tools() (js.Written, error) {
 		}
 		r.Note("added-tools", "", fmt.Sprintf("%d that the messages call", len(tools)))
 	}
-	renamed, err := r.Renamed(tools, r.format.ToolName)
+	renamed, err := r.Renamed(tools, neutral.ToolName)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool
 			b = transcript.RedactedThinkingBlock{} // incomplete blocks are left out
 		}
 	case transcript.ToolCallBlock:
-		name := r.format.ToolName(block.Name)
+		name := neutral.ToolName(block.Name)
 		if name != block.Name {
 			r.Note("bad-name", o.Entry, block.Name+" became "+name)
 		}

@@ -155,7 +155,7 @@ func (r *renderer) answerPart(o transcript.Origin, b transcript.Block) (p answer
 		r.Note("dropped-thinking", o.Entry, "without its text or signature")
 		return p, false
 	case transcript.ToolCallBlock:
-		call := pendingCall{id: b.ID, name: r.format.ToolName(b.Name)}
+		call := pendingCall{id: b.ID, name: toolName(b.Name)}
 		if native && r.Req.Takes.Has(transcript.CallIDs) {
 			call.wireID = js.String(format.ExtObject(b.Extra), "functionCall", "id")
 		}

@@ -52,11 +52,7 @@ func (g Format) Path(model string) string {
 	return model + ":generateContent"
 }
 
-// ToolName returns the name that a tool gets in the API and its answers:
-// characters other than A-Z a-z 0-9 _ - become _, a name that does not begin
-// with a letter or _ gets a leading _, and 64 characters stay. Names that the
-// API takes are not changed.
-func (Format) ToolName(name string) string {
+func toolName(name string) string {
 	name = neutral.ToolName(name)
 	if c := name[0]; c == '-' || c >= '0' && c <= '9' {
 		name = "_" + name
@@ -69,6 +65,9 @@ func (Format) ToolName(name string) string {
 //
 // In addition to the rules of package wire it does this:
 //
+//   - A name of a tool that the API refuses becomes another one, by which answers
+//     call the tool: characters other than A-Z a-z 0-9 _ - become _, a first
+//     character that is no letter gets a _ before it, and 64 characters stay.
 //   - Calls and results are paired by order and name. A call keeps an ID only
 //     if the API gave it; then its result gets the same ID.
 //   - All results of an answer form a content of their own; other blocks of the
@@ -82,7 +81,6 @@ func (Format) ToolName(name string) string {
 //     models, unless another part of the answer is signed.
 //   - Thoughts of all turns return to their model, except from an answer of
 //     nothing else.
-//   - Names of tools are as [Format.ToolName] says.
 func (g Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", g.Thinking), format.CheckParams(g.Params, "contents")); err != nil {
 		return nil, nil, err
@@ -117,7 +115,7 @@ func (r *renderer) tools() (js.Written, error) {
 	if _, given := r.format.Params["tools"]; given || len(r.Req.Tools) == 0 {
 		return nil, nil
 	}
-	renamed, err := r.Renamed(r.Req.Tools, r.format.ToolName)
+	renamed, err := r.Renamed(r.Req.Tools, toolName)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
@@ -197,7 +198,7 @@ func (l *lines) batch() string {
 // after each batch, and one that gets the batches of its process.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(storetest.Extent(*storetest.Faults, 80, 300, 3000)) {
 		rnd := rand.New(rand.NewPCG(seed, 41))
 		x := textOf(t)
 		l := &lines{rnd: rnd, x: x, all: []string{"s"}}
@@ -215,8 +216,10 @@ func TestModel(t *testing.T) {
 				continue
 			}
 			where := fmt.Sprintf("seed %d, step %d, %s\n%s", seed, step, batch, x.data)
+			all := x.begin(true)
+			turns := all.Fold.Turns()
 			for name, r := range map[string]*replay.Reader{
-				"all": x.begin(true), "needed": x.begin(false), "with a row": x.with(known), "on": x.on(on), "own": x.on(own),
+				"all": all, "needed": x.begin(false), "with a row": x.with(known), "on": x.on(on), "own": x.on(own),
 			} {
 				require.Equal(t, m.shown(), shown(r.Fold), "%s: %s", name, where)
 				require.Equal(t, strings.Join(slices.Concat(m.queued, m.pins, m.values), "; "), standing(r.Fold), "%s: %s", name, where)
@@ -225,11 +228,11 @@ func TestModel(t *testing.T) {
 				if m.row.Title != "" {
 					require.Equal(t, m.row.Title, got.Title)
 				}
-				require.Equal(t, x.begin(true).Fold.Turns(), r.Fold.Turns(), "%s: %s", name, where)
+				require.Equal(t, turns, r.Fold.Turns(), "%s: %s", name, where)
 				require.Equal(t, driver.Cursor(len(x.data)), r.Next)
 			}
 			if rnd.IntN(3) == 0 {
-				known = x.row(x.begin(true))
+				known = x.row(all)
 			}
 		}
 	}
