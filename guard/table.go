@@ -17,8 +17,8 @@ var overflowText string
 // A table is what overflow.txt says. The head of that file explains its lines.
 type table struct {
 	rules []*rule
-	sizes map[string][]*lazy.Regexp // by sort
-	found map[string]*lazy.Regexp   // by name
+	sizes map[string]patterns     // by sort
+	found map[string]*lazy.Regexp // by name
 }
 
 // known is the table, read when the first error is classified: a program that
@@ -29,10 +29,17 @@ var known = sync.OnceValue(func() *table { return readTable(overflowText) })
 type rule struct {
 	name                string // "-" for the kind of the deciding sign
 	kind                Kind
-	refused             string       // of the kind [Part]
-	signs               []string     // each decides: "code invalid_api_key", "status 413"
-	has                 string       // a second sign that the error must have, or ""
-	match, also, unless *lazy.Regexp // of the text; nil: nothing
+	refused             string   // of the kind [Part]
+	signs               []string // each decides: "code invalid_api_key", "status 413"
+	has                 []string // a text needs one of these signs, if there are any
+	match, also, unless patterns
+}
+
+// patterns are alternatives, for texts in lower case.
+type patterns []*lazy.Regexp
+
+func (ps patterns) match(text string) bool {
+	return slices.ContainsFunc(ps, func(p *lazy.Regexp) bool { return p.Find(text) != nil })
 }
 
 // decides reports whether the rule knows an error, and as what.
@@ -42,15 +49,16 @@ func (r *rule) decides(signs []string, text string) (name string, ok bool) {
 			return strings.Replace(r.name, "-", s, 1), true
 		}
 	}
-	return r.name, r.match != nil && (r.has == "" || slices.Contains(signs, r.has)) && r.match.Get().MatchString(text) &&
-		(r.also == nil || r.also.Get().MatchString(text)) && (r.unless == nil || !r.unless.Get().MatchString(text))
+	known := func(s string) bool { return slices.Contains(signs, s) }
+	return r.name, r.match.match(text) && (r.has == nil || slices.ContainsFunc(r.has, known)) &&
+		(r.also == nil || r.also.match(text)) && !r.unless.match(text)
 }
 
 func find(name string) *regexp.Regexp { return known().found[name].Get() }
 
 // readTable panics if a line is not as the head of overflow.txt explains.
 func readTable(text string) *table {
-	t := &table{sizes: map[string][]*lazy.Regexp{}, found: map[string]*lazy.Regexp{}}
+	t := &table{sizes: map[string]patterns{}, found: map[string]*lazy.Regexp{}}
 	names := map[string][]string{} // of let
 	var r *rule
 	for line := range strings.Lines(text) {
@@ -71,18 +79,18 @@ func readTable(text string) *table {
 		case "code", "status":
 			r.signs = append(r.signs, line)
 		case "has":
-			r.has = "code " + rest
+			r.has = append(r.has, rest)
 		case "match":
-			r.match = r.match.Or("(?i)" + rest)
+			r.match = append(r.match, lazy.New(rest))
 		case "also":
-			r.also = r.also.Or("(?i)" + rest)
+			r.also = append(r.also, lazy.New(rest))
 		case "unless":
-			r.unless = r.unless.Or("(?i)" + rest)
+			r.unless = append(r.unless, lazy.New(rest))
 		case "size":
 			for _, slot := range []string{"p", "l", "o", "t", "n"} {
 				second = strings.ReplaceAll(second, "<"+slot+">", "(?P<"+slot+">(?:"+strings.Join(names["number"], "|")+"))")
 			}
-			t.sizes[first] = append(t.sizes[first], lazy.New("(?i)"+second))
+			t.sizes[first] = append(t.sizes[first], lazy.New(second))
 		case "find":
 			t.found[first] = t.found[first].Or("(?i)" + second)
 		default:

@@ -14,9 +14,7 @@ type fault struct {
 	after      int              // events of the stream before it
 	no         wiretest.Refusal // of an error, and of a body
 	retryAfter time.Duration
-	// Of a body that is sent as it is.
-	mime string // empty: as the request asks for
-	body string
+	body       string // sent as it is
 }
 
 type faultKind int
@@ -27,8 +25,7 @@ const (
 	faultBody               // a body instead of the answer
 	faultEvent              // an error event in the stream
 	faultStall              // nothing more comes
-	faultCut                // the connection breaks
-	faultCutLine            // it breaks within the next event
+	faultCut                // the connection breaks within the next event
 	faultCutInput           // it breaks within the input of a call
 	faultEnd                // the body ends
 )
@@ -70,15 +67,7 @@ func TooLarge() Answer { return Answer{fault: fault{kind: faultError, no: *wiret
 // Page answers with a status and an HTML page, as a proxy in between does that
 // fails or finds a body too large.
 func Page(status int, html string) Answer {
-	a := raw(html)
-	a.fault.no.Status, a.fault.mime = status, "text/html; charset=utf-8"
-	return a
-}
-
-// raw answers with status 200 and an unchanged body. The content type is the one of a good
-// answer.
-func raw(body string) Answer {
-	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: http.StatusOK}, body: body}}
+	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: status}, body: html}}
 }
 
 // StallAfter holds the connection after n events of a stream, message_start being
@@ -86,13 +75,9 @@ func raw(body string) Answer {
 // closed. After 0, and where it is not streamed, nothing of the answer is sent.
 func StallAfter(n int, a Answer) Answer { return a.with(fault{kind: faultStall, after: n}) }
 
-// CutAfter breaks the connection after n events of a stream; after all of them
-// if it has fewer. An answer that is not streamed breaks in the middle.
+// CutAfter breaks the connection after n events of a stream and half of the next; after
+// all of them if it has fewer. An answer that is not streamed breaks in the middle.
 func CutAfter(n int, a Answer) Answer { return a.with(fault{kind: faultCut, after: n}) }
-
-// CutLine breaks the connection after n events of a stream and half of the
-// next. An answer that is not streamed breaks in the middle.
-func CutLine(n int, a Answer) Answer { return a.with(fault{kind: faultCutLine, after: n}) }
 
 // CutInput breaks the connection in the middle of the input of the first call.
 // A stream without calls, or whose calls have no input or come whole (Gemini's),

@@ -3,8 +3,6 @@ package guardtest
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -36,9 +34,6 @@ type Model struct {
 	// max_tokens together do not, as older models do. Newer ones, and a Model
 	// without it, answer until the window is full.
 	ReserveOutput bool
-	// RequireTools also refuses tool calls and results in the messages of a
-	// request that defines no tools, as some deployments do.
-	RequireTools bool
 	// Bind makes the Messages API and Converse sign unsigned reasoning of their
 	// answers. They refuse reasoning that they did not sign, and reasoning that
 	// returns after a changed prefix.
@@ -65,9 +60,8 @@ type Model struct {
 	last  map[Outcome][]*Recorded // the sums over all outcomes are under ""
 }
 
-// ServeHTTP implements [net/http.Handler]: POST /v1/messages and
-// POST /v1/messages/count_tokens as Anthropic has them, POST
-// /v1/chat/completions and POST /v1/responses as OpenAI has them, and the paths
+// ServeHTTP implements [net/http.Handler]: POST /v1/messages as Anthropic has it,
+// POST /v1/chat/completions and POST /v1/responses as OpenAI has them, and the paths
 // of Gemini's generateContent and of Bedrock's Converse, with their streams. It
 // cuts a connection, where an answer asks for it, by panicking with
 // [net/http.ErrAbortHandler].
@@ -81,8 +75,6 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		err = x.sendError(x.worded(&wiretest.Refusal{Status: http.StatusMethodNotAllowed, Kind: wiretest.KindInvalid, Text: "Method Not Allowed"}))
-	case x.api == counting:
-		err = x.count()
 	default:
 		err = x.messages()
 	}
@@ -90,9 +82,6 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 }
-
-// counting is the API that counts tokens.
-var counting wiretest.API = wiretest.Anthropic{Counting: true}
 
 // An exchange is one HTTP request and its answer.
 type exchange struct {
@@ -103,20 +92,6 @@ type exchange struct {
 	api wiretest.API
 }
 
-func (x *exchange) count() error {
-	x.m.mu.Lock()
-	x.m.stats.Counts++
-	x.m.mu.Unlock()
-	req, no, err := x.read()
-	switch {
-	case err != nil:
-		return err
-	case no != nil:
-		return x.sendError(no)
-	}
-	return x.send(http.StatusOK, x.contentType(false), nil, fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
-}
-
 // messages answers a request for a message. An error means that the connection
 // is to be broken.
 func (x *exchange) messages() error {
@@ -125,15 +100,11 @@ func (x *exchange) messages() error {
 		return err
 	}
 	rec := x.m.begin(req, no)
-	defer func() {
-		x.m.end(rec, err != nil && !errors.Is(err, errBreak) && !errors.Is(context.Cause(x.r.Context()), errClosed))
-	}()
+	defer x.m.end(rec)
 	if no != nil {
-		err = x.sendError(no)
-	} else {
-		err = x.play(rec, x.m.Answer.orEcho(rec.Request))
+		return x.sendError(no)
 	}
-	return err
+	return x.play(rec, x.m.Answer.orEcho(rec.Request))
 }
 
 func (m *Model) tokens(system string, tools []transcript.Tool, messages []transcript.Message) int {

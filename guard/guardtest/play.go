@@ -1,7 +1,6 @@
 package guardtest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +34,7 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 		return x.sendError(said)
 	case f.kind == faultBody:
 		x.m.settle(rec, outcome, f.no.Status, "")
-		return x.send(f.no.Status, cmp.Or(f.mime, x.contentType(rec.Stream)), nil, []byte(f.body))
+		return x.send(f.no.Status, "text/html; charset=utf-8", nil, []byte(f.body))
 	case f.kind == faultStall && (!rec.Stream || f.after == 0):
 		x.m.settle(rec, outcome, 0, "")
 		return x.stall()
@@ -75,7 +74,7 @@ func (x *exchange) stream(events []wiretest.Event, f fault, failed wiretest.Even
 	switch {
 	case f.kind == faultEvent:
 		sent = append(sent, failed)
-	case f.kind == faultCutLine && after < len(events):
+	case f.kind == faultCut && after < len(events):
 		line := events[after].Data
 		sent = append(sent, wiretest.Event{Data: line[:len(line)/2]})
 	}
@@ -87,7 +86,7 @@ func (x *exchange) stream(events []wiretest.Event, f fault, failed wiretest.Even
 	switch f.kind {
 	case faultStall:
 		return x.stall()
-	case faultCut, faultCutLine, faultCutInput:
+	case faultCut, faultCutInput:
 		return errBreak
 	default:
 		return nil

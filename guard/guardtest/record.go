@@ -25,11 +25,6 @@ const (
 	Failed Outcome = "failed"
 )
 
-// Violation is one rule that a request breaks: the name of the Rule, the indexes
-// of the Message and the Block in it, -1 if it is about none, and the Text of the
-// error in the provider's words.
-type Violation = wiretest.Violation
-
 // Recorded is a request for a message and its outcome. The readable part of the
 // request is shared and must not be changed.
 type Recorded struct {
@@ -39,14 +34,8 @@ type Recorded struct {
 	Status int
 	// Refused is the message of the error in the answer or stream, or empty.
 	Refused string
-	// Violations are the rules that the messages of an invalid request break;
-	// Refused is the text of the first.
-	Violations []Violation
 	// Done is set once the answer has ended, in whatever way.
 	Done bool
-	// Gone is set if the client went away before all of it was sent. Bytes in the
-	// buffers of a connection count as sent.
-	Gone bool
 }
 
 // Stats counts the requests to a Model since it was made, including forgotten
@@ -58,8 +47,6 @@ type Stats struct {
 	Invalid   int
 	Overflows int
 	Failed    int
-	Gone      int // requests whose client went away before the end
-	Counts    int // requests to count tokens, valid or not
 }
 
 // Stats returns the counts so far.
@@ -109,7 +96,7 @@ func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 		m.stats.Answered++
 		return rec
 	}
-	rec.Outcome, rec.Status, rec.Refused, rec.Violations = Invalid, no.Status, no.Text, no.Violations
+	rec.Outcome, rec.Status, rec.Refused = Invalid, no.Status, no.Text
 	count := &m.stats.Invalid
 	if no.Overflow {
 		rec.Outcome, count = Overflow, &m.stats.Overflows
@@ -129,13 +116,10 @@ func (m *Model) settle(rec *Recorded, outcome Outcome, status int, refused strin
 	}
 }
 
-// end records that the answer has ended, and whether the client went away before.
-func (m *Model) end(rec *Recorded, gone bool) {
+// end records that the answer has ended.
+func (m *Model) end(rec *Recorded) {
 	m.mu.Lock()
-	rec.Done, rec.Gone = true, gone
-	if gone {
-		m.stats.Gone++
-	}
+	rec.Done = true
 	done := *rec
 	m.mu.Unlock()
 	if m.Observe != nil {
