@@ -174,6 +174,10 @@ func TestEndedTurn(t *testing.T) {
 		require.False(t, foldAll(t, nil, hideLines(t, lines...)).Pending().Owed)
 	}
 	require.True(t, foldAll(t, nil, hideLines(t, u1, prompt)).Pending().Owed)
+	covered := message("c", "compaction", `"summary":"S","coversTo":"u1"`)
+	for _, lines := range [][]string{{u1, covered}, {u1, covered, prompt}, {u1, covered, prompt, ended}} {
+		require.False(t, foldAll(t, nil, hideLines(t, lines...)).Pending().Owed)
+	}
 	next := foldAll(t, nil, hideLines(t, u1, halt, u2)).Pending()
 	require.True(t, next.Owed)
 	require.Equal(t, "Stop", next.User)

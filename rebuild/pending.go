@@ -37,7 +37,7 @@ func (f *Fold) Pending() Pending {
 		halted = halted || items[n].end() == stopped
 		items = items[:n]
 	}
-	p.Owed = !halted && msgs[len(msgs)-1].Role == transcript.RoleUser && (len(items) == 0 || !items[len(items)-1].concludes())
+	p.Owed = !halted && msgs[len(msgs)-1].Role == transcript.RoleUser && len(items) > 0 && !items[len(items)-1].concludes()
 	spoken := len(items) // the items up to the last answer
 	for spoken > 0 && !items[spoken-1].answer {
 		spoken--
