@@ -169,6 +169,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 		signs = append(signs, "code "+c[strings.LastIndexByte(c, '#')+1:]) // after a namespace of AWS
 	}
 	signs = append(signs, "status "+strconv.Itoa(ev.status))
+	text = strings.ToLower(text)
 	for _, r := range known().rules {
 		switch name, ok := r.decides(signs, text); {
 		case !ok:

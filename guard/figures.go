@@ -3,7 +3,6 @@ package guard
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +20,14 @@ type figures struct {
 
 var digit = lazy.New(`\d`)
 
-// hide removes numbers that are not sizes, and leaves the words.
+// hide removes numbers that are not sizes, and leaves the words, in lower case.
 func hide(sort, text string) string {
 	blank := func(s string) string { return digit.Get().ReplaceAllString(s, "#") }
 	text = find("name").ReplaceAllStringFunc(text, blank)
 	if sort == tokenSizes {
 		text = find("foreign").ReplaceAllStringFunc(text, blank)
 	}
-	return text
+	return strings.ToLower(text)
 }
 
 // readFigures reads the sizes of one sort that a text names.
@@ -38,8 +37,7 @@ func readFigures(sort, text string) figures {
 	var f figures
 	parts := map[string]int{} // by their nouns, "" for the output
 	for _, m := range find("part").FindAllStringSubmatch(text, 16) {
-		noun := strings.ToLower(m[2])
-		parts[noun] = cmp.Or(parts[noun], parseNumber(m[1]))
+		parts[m[2]] = cmp.Or(parts[m[2]], parseNumber(m[1]))
 	}
 	output, whole := parts[""]
 	if whole = whole && len(parts) > 1; whole {
@@ -49,11 +47,11 @@ func readFigures(sort, text string) figures {
 		}
 		f.output = output
 	}
-	for _, re := range known().sizes[sort] {
+	for _, p := range known().sizes[sort] {
 		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || whole) {
 			break
 		}
-		f.read(re.Get(), text)
+		f.read(p, text)
 	}
 	if f.prompt == 0 && f.limit > 0 && excess != nil {
 		f.prompt = addSizes(f.limit, parseNumber(excess[1]))
@@ -105,14 +103,14 @@ func (f *figures) compare(text string) {
 	}
 }
 
-// read adds what re finds in text and f does not have yet.
-func (f *figures) read(re *regexp.Regexp, text string) {
-	m := re.FindStringSubmatch(text)
+// read adds what p finds in text and f does not have yet.
+func (f *figures) read(p textPattern, text string) {
+	m := p.find(text)
 	if m == nil {
 		return
 	}
 	sizes := map[string]int{}
-	for i, name := range re.SubexpNames() {
+	for i, name := range p.re.Get().SubexpNames() {
 		sizes[name] = cmp.Or(sizes[name], parseNumber(m[i]))
 	}
 	if sizes["l"] < minLimit {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +18,8 @@ var overflowText string
 // A table is what overflow.txt says. The head of that file explains its lines.
 type table struct {
 	rules []*rule
-	sizes map[string][]*lazy.Regexp // by sort
-	found map[string]*lazy.Regexp   // by name
+	sizes map[string]patterns     // by sort
+	found map[string]*lazy.Regexp // by name
 }
 
 // known is the table, read when the first error is classified: a program that
@@ -29,10 +30,70 @@ var known = sync.OnceValue(func() *table { return readTable(overflowText) })
 type rule struct {
 	name                string // "-" for the kind of the deciding sign
 	kind                Kind
-	refused             string       // of the kind [Part]
-	signs               []string     // each decides: "code invalid_api_key", "status 413"
-	has                 string       // a second sign that the error must have, or ""
-	match, also, unless *lazy.Regexp // of the text; nil: nothing
+	refused             string   // of the kind [Part]
+	signs               []string // each decides: "code invalid_api_key", "status 413"
+	has                 []string // a text needs one of these signs, if there are any
+	match, also, unless patterns
+}
+
+// patterns are alternatives.
+type patterns []textPattern
+
+// A textPattern is an expression for texts in lower case. Each text that it matches
+// contains one of the words, if there are any: looking for these first is cheap.
+type textPattern struct {
+	words []string
+	re    *lazy.Regexp
+}
+
+func newTextPattern(source string) textPattern {
+	re, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		panic(err)
+	}
+	return textPattern{wordsOf(re), lazy.New(source)}
+}
+
+// wordsOf lists strings of which each text that re matches contains one, nil if it knows
+// none.
+func wordsOf(re *syntax.Regexp) (words []string) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return []string{string(re.Rune)}
+	case syntax.OpCapture, syntax.OpPlus:
+		return wordsOf(re.Sub[0])
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			of := wordsOf(sub)
+			if of == nil {
+				return nil
+			}
+			words = append(words, of...)
+		}
+	case syntax.OpConcat:
+		longest := 0
+		for _, sub := range re.Sub {
+			of := wordsOf(sub)
+			if of != nil {
+				if n := len(slices.MinFunc(of, func(a, b string) int { return len(a) - len(b) })); n > longest {
+					words, longest = of, n
+				}
+			}
+		}
+	}
+	return words
+}
+
+// find returns the match of p and its groups, or nil.
+func (p textPattern) find(text string) []string {
+	if p.words != nil && !slices.ContainsFunc(p.words, func(w string) bool { return strings.Contains(text, w) }) {
+		return nil
+	}
+	return p.re.Get().FindStringSubmatch(text)
+}
+
+func (ps patterns) match(text string) bool {
+	return slices.ContainsFunc(ps, func(p textPattern) bool { return p.find(text) != nil })
 }
 
 // decides reports whether the rule knows an error, and as what.
@@ -42,15 +103,16 @@ func (r *rule) decides(signs []string, text string) (name string, ok bool) {
 			return strings.Replace(r.name, "-", s, 1), true
 		}
 	}
-	return r.name, r.match != nil && (r.has == "" || slices.Contains(signs, r.has)) && r.match.Get().MatchString(text) &&
-		(r.also == nil || r.also.Get().MatchString(text)) && (r.unless == nil || !r.unless.Get().MatchString(text))
+	known := func(s string) bool { return slices.Contains(signs, s) }
+	return r.name, r.match.match(text) && (r.has == nil || slices.ContainsFunc(r.has, known)) &&
+		(r.also == nil || r.also.match(text)) && !r.unless.match(text)
 }
 
 func find(name string) *regexp.Regexp { return known().found[name].Get() }
 
 // readTable panics if a line is not as the head of overflow.txt explains.
 func readTable(text string) *table {
-	t := &table{sizes: map[string][]*lazy.Regexp{}, found: map[string]*lazy.Regexp{}}
+	t := &table{sizes: map[string]patterns{}, found: map[string]*lazy.Regexp{}}
 	names := map[string][]string{} // of let
 	var r *rule
 	for line := range strings.Lines(text) {
@@ -71,18 +133,18 @@ func readTable(text string) *table {
 		case "code", "status":
 			r.signs = append(r.signs, line)
 		case "has":
-			r.has = "code " + rest
+			r.has = append(r.has, rest)
 		case "match":
-			r.match = r.match.Or("(?i)" + rest)
+			r.match = append(r.match, newTextPattern(rest))
 		case "also":
-			r.also = r.also.Or("(?i)" + rest)
+			r.also = append(r.also, newTextPattern(rest))
 		case "unless":
-			r.unless = r.unless.Or("(?i)" + rest)
+			r.unless = append(r.unless, newTextPattern(rest))
 		case "size":
 			for _, slot := range []string{"p", "l", "o", "t", "n"} {
 				second = strings.ReplaceAll(second, "<"+slot+">", "(?P<"+slot+">(?:"+strings.Join(names["number"], "|")+"))")
 			}
-			t.sizes[first] = append(t.sizes[first], lazy.New("(?i)"+second))
+			t.sizes[first] = append(t.sizes[first], newTextPattern(second))
 		case "find":
 			t.found[first] = t.found[first].Or("(?i)" + second)
 		default:

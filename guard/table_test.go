@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/convolog/convolog/internal/lazy"
 )
 
 // Every line of overflow.txt is one that its head explains, every expression
@@ -16,12 +14,10 @@ func TestTable(t *testing.T) {
 	known := known()
 	names := map[string]bool{}
 	for _, r := range known.rules {
-		require.True(t, r.match != nil || len(r.signs) > 0, "rule %s", r.name)
+		require.True(t, len(r.match) > 0 || len(r.signs) > 0, "rule %s", r.name)
 		require.Contains(t, kinds, r.kind, "rule %s", r.name)
-		for _, e := range []*lazy.Regexp{r.match, r.also, r.unless} {
-			if e != nil {
-				e.Get()
-			}
+		for _, p := range slices.Concat(r.match, r.also, r.unless) {
+			p.re.Get()
 		}
 		names[r.name] = true
 		known := isStaged(Overflow{Refused: r.refused}) || isMedium(Overflow{Refused: r.refused}) || r.refused == "reasoning" || without[r.refused] != nil
@@ -31,8 +27,8 @@ func TestTable(t *testing.T) {
 		require.True(t, names[name], "the code asks for the rule %s", name)
 	}
 	for sort, lines := range known.sizes {
-		for _, e := range lines {
-			require.True(t, slices.ContainsFunc(e.Get().SubexpNames(), func(s string) bool { return s != "" }), "%s: no size in %s", sort, e.Get())
+		for _, p := range lines {
+			require.True(t, slices.ContainsFunc(p.re.Get().SubexpNames(), func(s string) bool { return s != "" }), "%s: no size in %s", sort, p.re.Get())
 		}
 	}
 	for _, e := range known.found {
