@@ -35,20 +35,8 @@ func readFigures(sort, text string) figures {
 	excess := find("excess").FindStringSubmatch(text)
 	text = hide(sort, text)
 	var f figures
-	parts := map[string]int{} // by their nouns, "" for the output
-	for _, m := range find("part").FindAllStringSubmatch(text, 16) {
-		parts[m[2]] = cmp.Or(parts[m[2]], parseNumber(m[1]))
-	}
-	output, whole := parts[""]
-	if whole = whole && len(parts) > 1; whole {
-		delete(parts, "")
-		for _, n := range parts {
-			f.prompt = addSizes(f.prompt, n)
-		}
-		f.output = output
-	}
 	for _, p := range known().sizes[sort] {
-		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || whole) {
+		if f.limit > 0 && f.prompt > 0 && f.output > 0 {
 			break
 		}
 		f.read(p, text)
