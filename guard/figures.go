@@ -92,13 +92,13 @@ func (f *figures) compare(text string) {
 }
 
 // read adds what p finds in text and f does not have yet.
-func (f *figures) read(p textPattern, text string) {
-	m := p.find(text)
+func (f *figures) read(p *lazy.Regexp, text string) {
+	m := p.Find(text)
 	if m == nil {
 		return
 	}
 	sizes := map[string]int{}
-	for i, name := range p.re.Get().SubexpNames() {
+	for i, name := range p.Get().SubexpNames() {
 		sizes[name] = cmp.Or(sizes[name], parseNumber(m[i]))
 	}
 	if sizes["l"] < minLimit {

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync"
@@ -36,64 +35,11 @@ type rule struct {
 	match, also, unless patterns
 }
 
-// patterns are alternatives.
-type patterns []textPattern
-
-// A textPattern is an expression for texts in lower case. Each text that it matches
-// contains one of the words, if there are any: looking for these first is cheap.
-type textPattern struct {
-	words []string
-	re    *lazy.Regexp
-}
-
-func newTextPattern(source string) textPattern {
-	re, err := syntax.Parse(source, syntax.Perl)
-	if err != nil {
-		panic(err)
-	}
-	return textPattern{wordsOf(re), lazy.New(source)}
-}
-
-// wordsOf lists strings of which each text that re matches contains one, nil if it knows
-// none.
-func wordsOf(re *syntax.Regexp) (words []string) {
-	switch re.Op {
-	case syntax.OpLiteral:
-		return []string{string(re.Rune)}
-	case syntax.OpCapture, syntax.OpPlus:
-		return wordsOf(re.Sub[0])
-	case syntax.OpAlternate:
-		for _, sub := range re.Sub {
-			of := wordsOf(sub)
-			if of == nil {
-				return nil
-			}
-			words = append(words, of...)
-		}
-	case syntax.OpConcat:
-		longest := 0
-		for _, sub := range re.Sub {
-			of := wordsOf(sub)
-			if of != nil {
-				if n := len(slices.MinFunc(of, func(a, b string) int { return len(a) - len(b) })); n > longest {
-					words, longest = of, n
-				}
-			}
-		}
-	}
-	return words
-}
-
-// find returns the match of p and its groups, or nil.
-func (p textPattern) find(text string) []string {
-	if p.words != nil && !slices.ContainsFunc(p.words, func(w string) bool { return strings.Contains(text, w) }) {
-		return nil
-	}
-	return p.re.Get().FindStringSubmatch(text)
-}
+// patterns are alternatives, for texts in lower case.
+type patterns []*lazy.Regexp
 
 func (ps patterns) match(text string) bool {
-	return slices.ContainsFunc(ps, func(p textPattern) bool { return p.find(text) != nil })
+	return slices.ContainsFunc(ps, func(p *lazy.Regexp) bool { return p.Find(text) != nil })
 }
 
 // decides reports whether the rule knows an error, and as what.
@@ -135,16 +81,16 @@ func readTable(text string) *table {
 		case "has":
 			r.has = append(r.has, rest)
 		case "match":
-			r.match = append(r.match, newTextPattern(rest))
+			r.match = append(r.match, lazy.New(rest))
 		case "also":
-			r.also = append(r.also, newTextPattern(rest))
+			r.also = append(r.also, lazy.New(rest))
 		case "unless":
-			r.unless = append(r.unless, newTextPattern(rest))
+			r.unless = append(r.unless, lazy.New(rest))
 		case "size":
 			for _, slot := range []string{"p", "l", "o", "t", "n"} {
 				second = strings.ReplaceAll(second, "<"+slot+">", "(?P<"+slot+">(?:"+strings.Join(names["number"], "|")+"))")
 			}
-			t.sizes[first] = append(t.sizes[first], newTextPattern(second))
+			t.sizes[first] = append(t.sizes[first], lazy.New(second))
 		case "find":
 			t.found[first] = t.found[first].Or("(?i)" + second)
 		default:

@@ -17,7 +17,7 @@ func TestTable(t *testing.T) {
 		require.True(t, len(r.match) > 0 || len(r.signs) > 0, "rule %s", r.name)
 		require.Contains(t, kinds, r.kind, "rule %s", r.name)
 		for _, p := range slices.Concat(r.match, r.also, r.unless) {
-			p.re.Get()
+			p.Get()
 		}
 		names[r.name] = true
 		known := isStaged(Overflow{Refused: r.refused}) || isMedium(Overflow{Refused: r.refused}) || r.refused == "reasoning" || without[r.refused] != nil
@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 	}
 	for sort, lines := range known.sizes {
 		for _, p := range lines {
-			require.True(t, slices.ContainsFunc(p.re.Get().SubexpNames(), func(s string) bool { return s != "" }), "%s: no size in %s", sort, p.re.Get())
+			require.True(t, slices.ContainsFunc(p.Get().SubexpNames(), func(s string) bool { return s != "" }), "%s: no size in %s", sort, p.Get())
 		}
 	}
 	for _, e := range known.found {

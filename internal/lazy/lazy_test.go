@@ -39,3 +39,15 @@ func TestRegexpOr(t *testing.T) {
 	require.True(t, ab.Get().MatchString("b"))
 	require.False(t, a.Get().MatchString("b"))
 }
+
+// Find agrees with the expression, and does not compile it for a text without its words.
+func TestRegexpFind(t *testing.T) {
+	texts := []string{"", "a", "abc", "ABC", "xbc", "the prompt is too long", "too many tokens", "prompt", "long", "12"}
+	for _, source := range []string{`a|b`, `(?i)abc`, `\bprompt\b.*(long|large)`, `(a|x)bc`, `tokens?`, `\d+`, `(?:too )+(?:long|many)`, `(?:ab)*c`, `x?`, `(prompt){2}`, `[ab]c`} {
+		re := lazy.New(source)
+		for _, text := range texts {
+			require.Equal(t, re.Get().FindStringSubmatch(text), re.Find(text), "%s in %q", source, text)
+		}
+	}
+	require.Panics(t, func() { lazy.New(`(`).Find("(") })
+}
