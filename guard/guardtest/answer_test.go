@@ -178,7 +178,6 @@ func TestOtherPathsAndMethods(t *testing.T) {
 			{http.MethodPost, "/v1/complete", 404, "not_found_error"},
 			{http.MethodGet, "/", 404, "not_found_error"},
 			{http.MethodGet, "/v1/messages", 405, "invalid_request_error"},
-			{http.MethodDelete, "/v1/messages/count_tokens", 405, "invalid_request_error"},
 		} {
 			r, err := http.NewRequestWithContext(t.Context(), tt.method, c.url+tt.path, http.NoBody)
 			require.NoError(t, err)
@@ -193,25 +192,6 @@ func TestOtherPathsAndMethods(t *testing.T) {
 			require.Equal(t, resp.Header.Get("Request-Id"), e.RequestID)
 		}
 		require.Equal(t, guardtest.Stats{}, m.Stats())
-	})
-}
-
-func TestCountTokens(t *testing.T) {
-	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
-		m := &guardtest.Model{Counter: counter{}, Window: 5}
-		c := start(m)
-		count := func(body string) string {
-			resp, err := c.send(t.Context(), "/v1/messages/count_tokens", []byte(body))
-			require.NoError(t, err)
-			defer resp.Body.Close()
-			answer, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-			return string(answer)
-		}
-		require.Equal(t, `{"input_tokens":12}`, count(`{"model":"m","system":"Be brief.","messages":[{"role":"user","content":"Hi!"}]}`))
-		require.Contains(t, count(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi!"}]}`), "max_tokens: Extra inputs are not permitted")
-		require.Contains(t, count(`{"model":"m","messages":[]}`), "at least one message is required")
-		require.Equal(t, guardtest.Stats{Counts: 3}, m.Stats())
 	})
 }
 

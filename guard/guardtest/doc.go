@@ -2,7 +2,7 @@
 // strict as the real service.
 //
 // A [Model] speaks five APIs over HTTP, each on its own paths, streamed and not:
-// Anthropic's Messages, where it counts tokens too, OpenAI's Chat Completions and
+// Anthropic's Messages, OpenAI's Chat Completions and
 // Responses, Gemini's generateContent and Bedrock's Converse. It refuses every
 // request that the provider would refuse, in the provider's words; it enforces a
 // context window; it fails, stalls, cuts streams and answers nonsense on demand;

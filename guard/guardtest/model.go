@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -36,9 +35,6 @@ type Model struct {
 	// max_tokens together do not, as older models do. Newer ones, and a Model
 	// without it, answer until the window is full.
 	ReserveOutput bool
-	// RequireTools also refuses tool calls and results in the messages of a
-	// request that defines no tools, as some deployments do.
-	RequireTools bool
 	// Bind makes the Messages API and Converse sign unsigned reasoning of their
 	// answers. They refuse reasoning that they did not sign, and reasoning that
 	// returns after a changed prefix.
@@ -65,9 +61,8 @@ type Model struct {
 	last  map[Outcome][]*Recorded // the sums over all outcomes are under ""
 }
 
-// ServeHTTP implements [net/http.Handler]: POST /v1/messages and
-// POST /v1/messages/count_tokens as Anthropic has them, POST
-// /v1/chat/completions and POST /v1/responses as OpenAI has them, and the paths
+// ServeHTTP implements [net/http.Handler]: POST /v1/messages as Anthropic has it,
+// POST /v1/chat/completions and POST /v1/responses as OpenAI has them, and the paths
 // of Gemini's generateContent and of Bedrock's Converse, with their streams. It
 // cuts a connection, where an answer asks for it, by panicking with
 // [net/http.ErrAbortHandler].
@@ -81,8 +76,6 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		err = x.sendError(x.worded(&wiretest.Refusal{Status: http.StatusMethodNotAllowed, Kind: wiretest.KindInvalid, Text: "Method Not Allowed"}))
-	case x.api == counting:
-		err = x.count()
 	default:
 		err = x.messages()
 	}
@@ -91,9 +84,6 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// counting is the API that counts tokens.
-var counting wiretest.API = wiretest.Anthropic{Counting: true}
-
 // An exchange is one HTTP request and its answer.
 type exchange struct {
 	m   *Model
@@ -101,20 +91,6 @@ type exchange struct {
 	r   *http.Request
 	id  int
 	api wiretest.API
-}
-
-func (x *exchange) count() error {
-	x.m.mu.Lock()
-	x.m.stats.Counts++
-	x.m.mu.Unlock()
-	req, no, err := x.read()
-	switch {
-	case err != nil:
-		return err
-	case no != nil:
-		return x.sendError(no)
-	}
-	return x.send(http.StatusOK, x.contentType(false), nil, fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
 }
 
 // messages answers a request for a message. An error means that the connection

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/convolog/convolog/internal/wiretest"
-	"github.com/convolog/convolog/transcript"
 )
 
 // read reads a request and judges it. Of a refused request it returns the
@@ -34,17 +32,13 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	case len(found) > 0:
 		no = wiretest.Invalid("%s", found[0].Text)
 		no.Violations = found
-	case m.RequireTools && !read.HasTools && slices.ContainsFunc(req.Messages, func(m transcript.Message) bool { return m.ToolCalls() != nil }):
-		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
 	default:
 		no = m.checkBinding(x.api.Form(), req.Request)
 	}
 	if no == nil {
 		req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
-		if x.api != counting {
-			limits := wiretest.Limits{Model: cmp.Or(m.Name, req.Model), Window: m.Window, MaxOutput: m.MaxOutput, ReserveOutput: m.ReserveOutput}
-			no = x.api.Form().Fit(limits, req.Tokens, req.MaxOutput)
-		}
+		limits := wiretest.Limits{Model: cmp.Or(m.Name, req.Model), Window: m.Window, MaxOutput: m.MaxOutput, ReserveOutput: m.ReserveOutput}
+		no = x.api.Form().Fit(limits, req.Tokens, req.MaxOutput)
 	}
 	return req, x.worded(no), nil
 }

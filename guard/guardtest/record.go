@@ -59,7 +59,6 @@ type Stats struct {
 	Overflows int
 	Failed    int
 	Gone      int // requests whose client went away before the end
-	Counts    int // requests to count tokens, valid or not
 }
 
 // Stats returns the counts so far.

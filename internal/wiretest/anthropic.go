@@ -11,30 +11,22 @@ import (
 )
 
 // Anthropic is the Messages API.
-type Anthropic struct {
-	// Counting is set for requests that only count tokens.
-	Counting bool
-}
+type Anthropic struct{}
 
 // imitators are models of other makers with the Messages API. They sign no reasoning.
 var imitators = lazy.New(`(?i)deepseek|kimi|glm|minimax`)
 
-// anthropicMembers are the members that a request may have; true if a request
-// that only counts may have them.
-var anthropicMembers = map[string]bool{
-	"anthropic_version": true, "cache_control": true, "container": false, "context_management": true, "inference_geo": false,
-	"max_tokens": false, "mcp_servers": true, "messages": true, "metadata": false, "model": true,
-	"output_config": true, "output_format": true, "service_tier": false, "speed": true,
-	"stop_sequences": false, "stream": false, "system": true, "temperature": false, "thinking": true,
-	"tool_choice": true, "tools": true, "top_k": false, "top_p": false,
-}
+// anthropicMembers are the members that a request may have.
+var anthropicMembers = strings.Fields(`anthropic_version cache_control container context_management inference_geo max_tokens
+	mcp_servers messages metadata model output_config output_format service_tier speed stop_sequences stream system temperature
+	thinking tool_choice tools top_k top_p`)
 
 // Decode reads the body of a request and judges it. Violations of the body as a whole
 // hide all others.
-func (a Anthropic) Decode(body []byte) (Request, []Violation) {
+func (Anthropic) Decode(body []byte) (Request, []Violation) {
 	r := referee{}
 	r.req.Messages = []transcript.Message{}
-	if r.body(body, a.Counting); len(r.found) == 0 {
+	if r.body(body); len(r.found) == 0 {
 		r.canonical()
 		r.demanded()
 		// See anthropics/anthropic-sdk-python#1801.
@@ -45,7 +37,7 @@ func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 	return r.req, r.found
 }
 
-func (r *referee) body(body []byte, counting bool) {
+func (r *referee) body(body []byte) {
 	at, half := halfSurrogate(body)
 	m, ok := members(body)
 	vertex := m["anthropic_version"] != nil // docs.anthropic.com: claude-on-vertex-ai
@@ -55,8 +47,8 @@ func (r *referee) body(body []byte, counting bool) {
 		r.need(ok, "Input should be a valid dictionary") &&
 		field(r, m, "", "model", !vertex, "string", &r.req.Model) &&
 		r.need(!vertex || r.req.Model == "", "model: Extra inputs are not permitted") &&
-		(counting || field(r, m, "", "max_tokens", true, "integer", &r.req.MaxOutput) &&
-			r.need(r.req.MaxOutput >= 1, "max_tokens: must be greater than or equal to 1")) &&
+		field(r, m, "", "max_tokens", true, "integer", &r.req.MaxOutput) &&
+		r.need(r.req.MaxOutput >= 1, "max_tokens: must be greater than or equal to 1") &&
 		field(r, m, "", "stream", false, "boolean", &r.req.Stream) &&
 		r.system(m) && r.tools(m) && r.messages(m) &&
 		field(r, m, "", "thinking", false, "dictionary", &r.think) &&
@@ -66,8 +58,7 @@ func (r *referee) body(body []byte, counting bool) {
 		return
 	}
 	for _, name := range unknown(m) {
-		whenCounting, known := anthropicMembers[name]
-		r.need(known && (whenCounting || !counting), "%s: Extra inputs are not permitted", name)
+		r.need(slices.Contains(anthropicMembers, name), "%s: Extra inputs are not permitted", name)
 	}
 	r.mark(m[cacheControl])
 }
@@ -134,7 +125,6 @@ func (r *referee) tools(m map[string]json.RawMessage) bool {
 	r.defined = map[string]bool{}
 	deferred := 0
 	ok := r.each(m, "tools", false, func(i int, _ json.RawMessage, tool map[string]json.RawMessage) bool {
-		r.req.HasTools = true
 		r.mark(tool[cacheControl])
 		name, later := jsonText(tool["name"]), string(tool["defer_loading"]) == "true"
 		r.defined[name] = true

@@ -41,8 +41,6 @@ func At(path string) API {
 	switch path {
 	case "/v1/messages":
 		return Anthropic{}
-	case "/v1/messages/count_tokens":
-		return Anthropic{Counting: true}
 	case "/v1/chat/completions":
 		return OpenAIChat{asSent: true}
 	case "/v1/responses":

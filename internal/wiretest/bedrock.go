@@ -95,7 +95,6 @@ const notUserFirst = "A conversation must start with a user message. Try again w
 // config checks the members other than the messages.
 func (c *bedrockCheck) config(req map[string]any, tools, messages []any) {
 	c.want(!c.tools || len(tools) > 0, "tool-config", -1, -1, "The toolConfig field must be defined when using toolUse and toolResult content blocks.")
-	c.req.HasTools = len(tools) > 0
 	for i, v := range tools {
 		spec := object(object(v)["toolSpec"])
 		if spec == nil {

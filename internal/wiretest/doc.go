@@ -121,8 +121,6 @@ type Request struct {
 	transcript.Request
 	// Stream is set if it asks for a stream.
 	Stream bool
-	// HasTools is set if it defines tools, even only the provider's own.
-	HasTools bool
 }
 
 // A judge collects the rules that a request breaks, while the request is read.

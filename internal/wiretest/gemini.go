@@ -104,7 +104,6 @@ func (c *geminiCheck) members(obj map[string]any, known, at string, content, par
 func (c *geminiCheck) tools(v any) {
 	tools, ok := v.([]any)
 	c.want(ok || v == nil, "tools", -1, -1, "Invalid value at 'tools' (%sTool)", geminiAPI)
-	c.req.HasTools = len(tools) > 0
 	for i, t := range tools {
 		for j, f := range list(object(t)["functionDeclarations"]) {
 			function := object(f)

@@ -148,7 +148,6 @@ func (r *openAIReferee) tools(v any, nested bool) {
 	tools := list(v)
 	r.want(v == nil || jsonType(v) == "an array", "tools", -1, -1, notObjects, "tools", jsonType(v))
 	r.want(len(tools) <= maxOpenAITools, "tools", -1, -1, longArray, "tools", maxOpenAITools, len(tools))
-	r.req.HasTools = len(tools) > 0
 	for i, tool := range tools {
 		f, param := object(tool), fmt.Sprintf("tools[%d]", i)
 		if kind := text(f["type"]); kind != "function" && (kind != "" || !nested) {
