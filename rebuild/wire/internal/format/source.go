@@ -15,42 +15,26 @@ import (
 
 // CleanSource returns s with only the members of its type, or a problem.
 func CleanSource(s transcript.Source, kind string) (clean transcript.Source, problem string) {
+	const scheme = "https://"
 	clean.Type = s.Type
-	document := kind == "document"
+	document, ok := kind == "document", false
 	switch {
 	case s.Type == "base64":
 		clean.MediaType, clean.Data = MediaType(s.Data), s.Data
-		switch known := slices.Contains(mediaTypes[kind], clean.MediaType); {
-		case known && IsBase64(s.Data):
-		case known || slices.Contains(mediaTypes[kind], s.MediaType):
-			return s, "unreadable data"
-		default:
-			return s, "unsupported media type"
-		}
+		ok = slices.Contains(mediaTypes[kind], clean.MediaType) && IsBase64(s.Data)
 	case s.Type == "url":
 		clean.URL = s.URL
-		const scheme = "https://"
-		if len(s.URL) <= len(scheme) || !strings.EqualFold(s.URL[:len(scheme)], scheme) {
-			return s, "not an https URL"
-		}
+		ok = len(s.URL) > len(scheme) && strings.EqualFold(s.URL[:len(scheme)], scheme)
 	case s.Type == "file":
-		clean.FileID = s.FileID
-		if s.FileID == "" {
-			return s, "no file ID"
-		}
+		clean.FileID, ok = s.FileID, s.FileID != ""
 	case s.Type == "text" && document:
-		clean.MediaType, clean.Data = "text/plain", s.Data
-		if s.Data == "" {
-			return s, "empty"
-		}
+		clean.MediaType, clean.Data, ok = "text/plain", s.Data, s.Data != ""
 	case s.Type == "content" && document:
 		content := s.Extra["content"]
-		if !IsDocumentContent(content) {
-			return s, "unreadable content"
-		}
-		clean.Extra = transcript.Extra{"content": content}
-	default:
-		return s, "unsupported source"
+		clean.Extra, ok = transcript.Extra{"content": content}, IsDocumentContent(content)
+	}
+	if !ok {
+		return s, SourceProblem(s)
 	}
 	return clean, ""
 }
