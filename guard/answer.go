@@ -12,8 +12,8 @@ const transformations = "input_transformations"
 
 // look learns from an answer. It returns an overflow of the kind [Silent] if
 // there is nothing in it because the prompt was too long, once.
-func (r *run) look(ctx context.Context, answer any) Overflow {
-	out, ok := r.g.inspect(answer)
+func (r *run) look(ctx context.Context, resp *transcript.Response, answer any) Overflow {
+	out, ok := r.g.inspect(resp, answer)
 	if !ok {
 		return Overflow{}
 	}

@@ -62,11 +62,14 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 	for {
 		answer, err := call(ctx, r.next())
-		setMade(&answer, r.made)
+		resp := responseOf(&answer)
+		if resp != nil {
+			resp.Made = r.made
+		}
 		var o Overflow
 		if err == nil {
 			r.prove(ctx)
-			if o = r.look(ctx, answer); o.Kind == NotOverflow {
+			if o = r.look(ctx, resp, answer); o.Kind == NotOverflow {
 				return answer, nil
 			}
 		} else {
@@ -90,13 +93,19 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 }
 
-func setMade(answer any, made transcript.Made) {
-	if p, ok := answer.(**transcript.Response); ok {
-		answer = *p
+// responseOf returns the response that an answer is or points to, or nil.
+func responseOf(answer any) *transcript.Response {
+	switch a := answer.(type) {
+	case *any:
+		return responseOf(*a)
+	case **transcript.Response:
+		return *a
+	case *transcript.Response:
+		return a
+	case transcript.Response:
+		return &a
 	}
-	if a, ok := answer.(*transcript.Response); ok && a != nil {
-		a.Made = made
-	}
+	return nil
 }
 
 // Complete is [Do] with a [Client].

@@ -108,38 +108,25 @@ func ends(text []rune, n int) (head, tail []rune) {
 	if i := slices.Index(tail[:len(tail)/5], '\n'); i >= 0 {
 		return head, tail[i+1:]
 	}
-	// Inside a line: do not begin with a rune that combines with the one before
-	// it.
-	for from := len(text) - len(tail); from < len(text) && joins(text, from); from++ {
+	for len(tail) > 0 && combines(tail[0]) { // inside a line
 		tail = tail[1:]
 	}
 	return head, tail
 }
 
-// joins reports whether the rune at i is a part of the character before it: a
-// mark, a joiner, a tone of skin, the second half of a flag.
-func joins(text []rune, i int) bool {
-	const joiner = '\u200d'
-	regional := func(r rune) bool { return r >= '\U0001F1E6' && r <= '\U0001F1FF' }
-	r := text[i]
-	if !regional(r) {
-		return r == joiner || r >= '\U0001F3FB' && r <= '\U0001F3FF' || unicode.In(r, unicode.Mn, unicode.Me)
-	}
-	before := 0
-	for i > before && regional(text[i-before-1]) {
-		before++
-	}
-	return before%2 == 1
+// combines reports whether a rune belongs to the one before it: a mark, a joiner, a tone of
+// skin.
+func combines(r rune) bool {
+	return r == '\u200d' || r >= '\U0001F3FB' && r <= '\U0001F3FF' || unicode.In(r, unicode.Mn, unicode.Me)
 }
 
-var errorWords = lazy.New(`(?i)\b(?:errors?|panic|panicked|fatal|fail(?:ed|ure|s)?|traceback|exception|segfault|assert(?:ion)?|undefined|denied|not found)\b|\bexit(?:ed)?(?: with)?(?: code| status)? [1-9]|\w(?:Error|Exception)\b`)
-
-// errorStems are in every line that errorWords matches, and quick to look for.
-var errorStems = []string{"err", "panic", "fatal", "fail", "trace", "except", "segf", "assert", "undef", "denied", "not f", "exit"}
+var (
+	errorWords = lazy.New(`\b(?:errors?|panic|panicked|fatal|fail(?:ed|ure|s)?|traceback|exception|segfault|assert(?:ion)?|undefined|denied|not found)\b|\bexit(?:ed)?(?: with)?(?: code| status)? [1-9]`)
+	errorTypes = lazy.New(`\w(?:Error|Exception)\b`)
+)
 
 func speaksOfErrors(line string) bool {
-	low := strings.ToLower(line)
-	return slices.ContainsFunc(errorStems, func(s string) bool { return strings.Contains(low, s) }) && errorWords.Get().MatchString(line)
+	return errorWords.Find(strings.ToLower(line)) != nil || errorTypes.Find(line) != nil
 }
 
 // errorLines returns the lines between two places that mention errors and take

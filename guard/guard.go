@@ -142,16 +142,9 @@ func (g *Guard) request(h rebuild.History, c transcript.Calibration) (transcript
 	return req, made
 }
 
-func (g *Guard) inspect(answer any) (Outcome, bool) {
-	if p, ok := answer.(*transcript.Response); ok {
-		if p == nil {
-			return Outcome{}, false
-		}
-		answer = *p
-	}
-	r, ok := answer.(transcript.Response)
-	if !ok {
-		if g.Inspect == nil {
+func (g *Guard) inspect(r *transcript.Response, answer any) (Outcome, bool) {
+	if _, missing := answer.(*transcript.Response); r == nil {
+		if missing || g.Inspect == nil {
 			return Outcome{}, false
 		}
 		return g.Inspect(answer)

@@ -37,7 +37,7 @@ type medium struct {
 func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 	all, o := findMedia(h.Messages), n.Overflow
 	above := func(size func(medium) int) []medium {
-		if over := slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return size(m) <= o.Limit }); o.Limit > 0 && len(over) > 0 {
+		if over := larger(all, o.Limit, size); len(over) > 0 {
 			return over
 		}
 		return []medium{slices.MaxFunc(all, func(a, b medium) int { return a.bytes() - b.bytes() })}
@@ -66,10 +66,21 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 	default:
 		all = above(func(m medium) int { return m.bytes() * 3 / 4 }) // of base64
 	}
-	for _, m := range all {
-		clips = append(clips, m.clip())
+	return clipsOf(all)
+}
+
+func clipsOf(all []medium) (clips []transcript.Clipping) {
+	for i, m := range all {
+		if !slices.ContainsFunc(all[:i], func(had medium) bool { return had.from == m.from }) {
+			clips = append(clips, m.clip())
+		}
 	}
 	return clips
+}
+
+// larger returns the media above a limit, none if that is 0.
+func larger(all []medium, limit int, size func(medium) int) []medium {
+	return slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return limit <= 0 || size(m) <= limit })
 }
 
 // manyImages is the number of images above which the Messages API takes only
@@ -133,23 +144,14 @@ func (r *run) count(ctx context.Context) error {
 	if takes.Documents > 0 {
 		all = append(all, oldest(documents, takes.Documents)...)
 	}
-	wider := func(side int) []medium {
-		return slices.DeleteFunc(slices.Clone(images), func(m medium) bool { return side <= 0 || m.side() <= side })
-	}
-	all = append(all, wider(takes.Side)...)
-	if wide := wider(takes.ManySide); len(images) > takes.Many && len(wide) > 0 {
+	all = append(all, larger(images, takes.Side, medium.side)...)
+	if wide := larger(images, takes.ManySide, medium.side); len(images) > takes.Many && len(wide) > 0 {
 		all = append(all, fewer(oldest(images, takes.Many), wide)...)
 	}
 	o := Overflow{Kind: Part, Refused: "count", Prompt: len(images) + len(documents), Rule: estimated}
 	if len(all) > 0 && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Part) }) {
 		before := r.size
-		var clips []transcript.Clipping
-		for i, m := range all {
-			if !slices.ContainsFunc(all[:i], func(had medium) bool { return had.from == m.from }) {
-				clips = append(clips, m.clip())
-			}
-		}
-		if _, err := r.h.Append(ctx, transcript.Clip{Clips: clips}); err != nil {
+		if _, err := r.h.Append(ctx, transcript.Clip{Clips: clipsOf(all)}); err != nil {
 			return err
 		}
 		if err := r.read(ctx); err != nil {
