@@ -418,7 +418,6 @@ func TestCutStream(t *testing.T) {
 			stop   transcript.StopReason
 		}{
 			{"connection", guardtest.CutAfter(5, say), "Error: ", transcript.StopAborted},
-			{"line", guardtest.CutLine(5, say), "Error: ", transcript.StopAborted},
 			{"end of body", guardtest.EndAfter(5, say), "unexpected EOF", transcript.StopAborted},
 			{"input", guardtest.CutInput(call), "Error: ", transcript.StopAborted},
 			{"error event", guardtest.FailAfter(5, "overloaded_error", "Overloaded", say), "Overloaded", transcript.StopError},

@@ -27,8 +27,7 @@ const (
 	faultBody               // a body instead of the answer
 	faultEvent              // an error event in the stream
 	faultStall              // nothing more comes
-	faultCut                // the connection breaks
-	faultCutLine            // it breaks within the next event
+	faultCut                // the connection breaks within the next event
 	faultCutInput           // it breaks within the input of a call
 	faultEnd                // the body ends
 )
@@ -86,13 +85,9 @@ func raw(body string) Answer {
 // closed. After 0, and where it is not streamed, nothing of the answer is sent.
 func StallAfter(n int, a Answer) Answer { return a.with(fault{kind: faultStall, after: n}) }
 
-// CutAfter breaks the connection after n events of a stream; after all of them
-// if it has fewer. An answer that is not streamed breaks in the middle.
+// CutAfter breaks the connection after n events of a stream and half of the next; after
+// all of them if it has fewer. An answer that is not streamed breaks in the middle.
 func CutAfter(n int, a Answer) Answer { return a.with(fault{kind: faultCut, after: n}) }
-
-// CutLine breaks the connection after n events of a stream and half of the
-// next. An answer that is not streamed breaks in the middle.
-func CutLine(n int, a Answer) Answer { return a.with(fault{kind: faultCutLine, after: n}) }
 
 // CutInput breaks the connection in the middle of the input of the first call.
 // A stream without calls, or whose calls have no input or come whole (Gemini's),

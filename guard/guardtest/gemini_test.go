@@ -209,7 +209,7 @@ func TestProviderErrors(t *testing.T) {
 			guardtest.Overloaded(), guardtest.RateLimited(0), guardtest.Broken(), guardtest.Unauthorized(),
 			guardtest.Page(502, "<html>Bad Gateway</html>"), guardtest.CutInput(guardtest.Say("never")),
 			guardtest.Fail(402, "", "billing"), guardtest.Fail(404, "", "no such model"), guardtest.Fail(504, "", "deadline"),
-			guardtest.CutAfter(1, guardtest.Say("never")), guardtest.CutLine(1, guardtest.Say("never")),
+			guardtest.CutAfter(1, guardtest.Say("never")),
 			guardtest.FailAfter(1, "overloaded_error", "Overloaded", guardtest.Say("never")),
 		} {
 			m := &guardtest.Model{Answer: guardtest.Always(a)}

@@ -3,7 +3,6 @@ package guardtest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -101,15 +100,11 @@ func (x *exchange) messages() error {
 		return err
 	}
 	rec := x.m.begin(req, no)
-	defer func() {
-		x.m.end(rec, err != nil && !errors.Is(err, errBreak) && !errors.Is(context.Cause(x.r.Context()), errClosed))
-	}()
+	defer x.m.end(rec)
 	if no != nil {
-		err = x.sendError(no)
-	} else {
-		err = x.play(rec, x.m.Answer.orEcho(rec.Request))
+		return x.sendError(no)
 	}
-	return err
+	return x.play(rec, x.m.Answer.orEcho(rec.Request))
 }
 
 func (m *Model) tokens(system string, tools []transcript.Tool, messages []transcript.Message) int {

@@ -275,7 +275,6 @@ func TestOpenAIBrokenStreams(t *testing.T) {
 				input  string // the call's beginning
 			}{
 				"cut":   {guardtest.CutAfter(3, answer), "aborted", ""},
-				"line":  {guardtest.CutLine(3, answer), "aborted", ""},
 				"end":   {guardtest.EndAfter(3, answer), "aborted", ""},
 				"input": {guardtest.CutInput(answer), "aborted", `"{\"paths\": [\"a/long/`},
 				"error": {guardtest.FailAfter(3, "server_error", "It broke.", answer), "error", ""},

@@ -75,7 +75,7 @@ func (x *exchange) stream(events []wiretest.Event, f fault, failed wiretest.Even
 	switch {
 	case f.kind == faultEvent:
 		sent = append(sent, failed)
-	case f.kind == faultCutLine && after < len(events):
+	case f.kind == faultCut && after < len(events):
 		line := events[after].Data
 		sent = append(sent, wiretest.Event{Data: line[:len(line)/2]})
 	}
@@ -87,7 +87,7 @@ func (x *exchange) stream(events []wiretest.Event, f fault, failed wiretest.Even
 	switch f.kind {
 	case faultStall:
 		return x.stall()
-	case faultCut, faultCutLine, faultCutInput:
+	case faultCut, faultCutInput:
 		return errBreak
 	default:
 		return nil

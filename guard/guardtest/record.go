@@ -44,9 +44,6 @@ type Recorded struct {
 	Violations []Violation
 	// Done is set once the answer has ended, in whatever way.
 	Done bool
-	// Gone is set if the client went away before all of it was sent. Bytes in the
-	// buffers of a connection count as sent.
-	Gone bool
 }
 
 // Stats counts the requests to a Model since it was made, including forgotten
@@ -58,7 +55,6 @@ type Stats struct {
 	Invalid   int
 	Overflows int
 	Failed    int
-	Gone      int // requests whose client went away before the end
 }
 
 // Stats returns the counts so far.
@@ -128,13 +124,10 @@ func (m *Model) settle(rec *Recorded, outcome Outcome, status int, refused strin
 	}
 }
 
-// end records that the answer has ended, and whether the client went away before.
-func (m *Model) end(rec *Recorded, gone bool) {
+// end records that the answer has ended.
+func (m *Model) end(rec *Recorded) {
 	m.mu.Lock()
-	rec.Done, rec.Gone = true, gone
-	if gone {
-		m.stats.Gone++
-	}
+	rec.Done = true
 	done := *rec
 	m.mu.Unlock()
 	if m.Observe != nil {
