@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -84,32 +85,21 @@ func CarriedText(c transcript.Compaction) string {
 		}
 		return "\n" + mark + quote.Rest(i.Text)
 	}
-	read, modified := divided(c.Files, func(i transcript.Carried) bool { return i.Modified })
-	before, open := divided(c.Said, func(i transcript.Carried) bool { return i.Open })
+	only := func(items []transcript.Carried, is func(transcript.Carried) bool) []transcript.Carried {
+		return slices.DeleteFunc(slices.Clone(items), func(i transcript.Carried) bool { return !is(i) })
+	}
 	section("Pinned:", c.Pins, said)
 	section("Instructions in files that were read:", c.Rules, func(i transcript.Carried) string { return "\n- " + quoted(i.Path) + ": " + quoted(i.Text) })
-	paths(&sb, "Files modified:", modified)
-	paths(&sb, "Files read:", read)
+	paths(&sb, "Files modified:", only(c.Files, func(i transcript.Carried) bool { return i.Modified }))
+	paths(&sb, "Files read:", only(c.Files, func(i transcript.Carried) bool { return !i.Modified }))
 	section("Errors of tools:", c.Errors, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })
 	section("Named by the user:", c.IDs, func(i transcript.Carried) string { return " " + quote.Rest(i.Text) })
-	section("The user said:", before, said)
-	section("The user said in the turn that goes on below:", open, said)
+	section("The user said:", only(c.Said, func(i transcript.Carried) bool { return !i.Open }), said)
+	section("The user said in the turn that goes on below:", only(c.Said, func(i transcript.Carried) bool { return i.Open }), said)
 	if sb.Len() == 0 {
 		return ""
 	}
 	return neutral.CarriedHeading + sb.String()
-}
-
-// divided returns two lists: the items without a mark, and the marked ones.
-func divided(items []transcript.Carried, marked func(transcript.Carried) bool) (plain, rest []transcript.Carried) {
-	for _, i := range items {
-		if marked(i) {
-			rest = append(rest, i)
-		} else {
-			plain = append(plain, i)
-		}
-	}
-	return plain, rest
 }
 
 // paths writes a list of files. Several files of a folder share a line.
