@@ -110,10 +110,8 @@ func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 		}
 	case v.Kind() == reflect.String:
 		text = v.String()
-	case v.CanInt():
-		number = strconv.FormatInt(v.Int(), 10)
-	case v.CanUint():
-		number = strconv.FormatUint(v.Uint(), 10)
+	case v.CanInt(), v.CanUint():
+		number = fmt.Sprint(v)
 	case v.CanFloat() && v.Float() >= 0 && v.Float() < maxSize:
 		number = strconv.Itoa(int(v.Float()))
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:

@@ -152,10 +152,8 @@ func (r *run) refit(prompt int, force bool) (factor float64, from int) {
 // media is what the images and documents of the request count for.
 func (r *run) media() int {
 	var found []transcript.Block
-	for _, m := range r.request.Messages {
-		for _, b := range m.Content {
-			found = append(found, mediaOf(b)...)
-		}
+	for _, m := range findMedia(r.request.Messages) {
+		found = append(found, m.blocks...)
 	}
 	if len(found) == 0 {
 		return 0 // a Counter may ask a provider, which takes no empty message

@@ -14,9 +14,7 @@ type fault struct {
 	after      int              // events of the stream before it
 	no         wiretest.Refusal // of an error, and of a body
 	retryAfter time.Duration
-	// Of a body that is sent as it is.
-	mime string // empty: as the request asks for
-	body string
+	body       string // sent as it is
 }
 
 type faultKind int
@@ -69,15 +67,7 @@ func TooLarge() Answer { return Answer{fault: fault{kind: faultError, no: *wiret
 // Page answers with a status and an HTML page, as a proxy in between does that
 // fails or finds a body too large.
 func Page(status int, html string) Answer {
-	a := raw(html)
-	a.fault.no.Status, a.fault.mime = status, "text/html; charset=utf-8"
-	return a
-}
-
-// raw answers with status 200 and an unchanged body. The content type is the one of a good
-// answer.
-func raw(body string) Answer {
-	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: http.StatusOK}, body: body}}
+	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: status}, body: html}}
 }
 
 // StallAfter holds the connection after n events of a stream, message_start being

@@ -59,10 +59,11 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-func TestRaw(t *testing.T) {
+// No page is read as an answer.
+func TestPage(t *testing.T) {
 	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
 		for _, text := range []string{"", "<html>", `{"content":`, `{"type":"message","content":"?"}`} {
-			m := &guardtest.Model{Answer: guardtest.Always(guardtest.Raw(text))}
+			m := &guardtest.Model{Answer: guardtest.Always(guardtest.Page(200, text))}
 			c := start(m)
 			status, got, err := c.post(t, body(""))
 			require.NoError(t, err)
@@ -72,11 +73,6 @@ func TestRaw(t *testing.T) {
 				t.Errorf("%q was read as an answer", text)
 			}
 		}
-		m := &guardtest.Model{Answer: guardtest.Always(guardtest.Raw("data: {}\r\n\r\n"))}
-		resp, err := start(m).send(t.Context(), "/v1/messages", []byte(body(`"stream":true`)))
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
 	})
 }
 

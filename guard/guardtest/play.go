@@ -1,7 +1,6 @@
 package guardtest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +34,7 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 		return x.sendError(said)
 	case f.kind == faultBody:
 		x.m.settle(rec, outcome, f.no.Status, "")
-		return x.send(f.no.Status, cmp.Or(f.mime, x.contentType(rec.Stream)), nil, []byte(f.body))
+		return x.send(f.no.Status, "text/html; charset=utf-8", nil, []byte(f.body))
 	case f.kind == faultStall && (!rec.Stream || f.after == 0):
 		x.m.settle(rec, outcome, 0, "")
 		return x.stall()

@@ -31,7 +31,6 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	switch {
 	case len(found) > 0:
 		no = wiretest.Invalid("%s", found[0].Text)
-		no.Violations = found
 	default:
 		no = m.checkBinding(x.api.Form(), req.Request)
 	}

@@ -25,11 +25,6 @@ const (
 	Failed Outcome = "failed"
 )
 
-// Violation is one rule that a request breaks: the name of the Rule, the indexes
-// of the Message and the Block in it, -1 if it is about none, and the Text of the
-// error in the provider's words.
-type Violation = wiretest.Violation
-
 // Recorded is a request for a message and its outcome. The readable part of the
 // request is shared and must not be changed.
 type Recorded struct {
@@ -39,9 +34,6 @@ type Recorded struct {
 	Status int
 	// Refused is the message of the error in the answer or stream, or empty.
 	Refused string
-	// Violations are the rules that the messages of an invalid request break;
-	// Refused is the text of the first.
-	Violations []Violation
 	// Done is set once the answer has ended, in whatever way.
 	Done bool
 }
@@ -104,7 +96,7 @@ func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 		m.stats.Answered++
 		return rec
 	}
-	rec.Outcome, rec.Status, rec.Refused, rec.Violations = Invalid, no.Status, no.Text, no.Violations
+	rec.Outcome, rec.Status, rec.Refused = Invalid, no.Status, no.Text
 	count := &m.stats.Invalid
 	if no.Overflow {
 		rec.Outcome, count = Overflow, &m.stats.Overflows

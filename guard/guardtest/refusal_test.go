@@ -10,7 +10,6 @@ import (
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
-	"github.com/convolog/convolog/transcript"
 )
 
 // body returns a request with some members and otherwise good ones.
@@ -179,16 +178,4 @@ func TestTooManyBytes(t *testing.T) {
 		require.Equal(t, 0, len(got[0].Body))
 		require.Equal(t, guardtest.Stats{Requests: 1, Overflows: 1}, m.Stats())
 	})
-}
-
-// The violations of a request are recorded, all of them.
-func TestViolations(t *testing.T) {
-	m := new(guardtest.Model)
-	inProcess(m).refuse(t, body(`"messages":[{"role":"assistant","content":[{"type":"text","text":""}]}]`))
-	var rules []string
-	for _, v := range m.Invalid()[0].Violations {
-		rules = append(rules, v.Rule)
-	}
-	require.Equal(t, []string{"first-user", "text", "prefill"}, rules)
-	require.Equal(t, []transcript.Role{"assistant"}, []transcript.Role{m.Invalid()[0].Messages[0].Role})
 }

@@ -17,9 +17,6 @@ type Refusal struct {
 	Text     string
 	Overflow bool // for a prompt or a body that is too large
 	Usual    bool // the words differ by provider
-	// Violations are the rules that the request breaks; Text is the first one's
-	// text.
-	Violations []Violation
 }
 
 // The error types of the Messages API, which represent the types of all APIs.
