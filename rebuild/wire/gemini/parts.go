@@ -96,11 +96,6 @@ var mediaTypes = map[string][]string{
 	},
 }
 
-// isMedia reports whether the API takes bytes of a media type.
-func isMedia(mime string) bool {
-	return slices.Contains(mediaTypes["image"], mime) || slices.Contains(mediaTypes["document"], mime) || isSound(mime)
-}
-
 // isSound reports whether a media type is of audio or video, which a document may hold.
 func isSound(mime string) bool {
 	return strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
@@ -147,7 +142,9 @@ func opaquePart(b transcript.RawBlock) []byte {
 		case "codeExecutionResult":
 			ok = ok && js.String(value, "outcome") != ""
 		case "inlineData":
-			ok = ok && js.HasOnly(value, "mimeType", "data", "displayName") && isMedia(js.String(value, "mimeType")) && format.IsBase64(js.String(value, "data"))
+			mime := js.String(value, "mimeType")
+			ok = ok && js.HasOnly(value, "mimeType", "data", "displayName") && format.IsBase64(js.String(value, "data")) &&
+				(slices.Contains(slices.Concat(mediaTypes["image"], mediaTypes["document"]), mime) || isSound(mime))
 		case "fileData":
 			ok = ok && js.HasOnly(value, "mimeType", "fileUri", "displayName") && isFileURI(js.String(value, "fileUri"))
 		case "thoughtSignature":

@@ -72,22 +72,20 @@ func isShellOutput(said string) bool {
 // of its screen. The results are in the messages up to the next answer.
 func (r *renderer) unshown(i int) map[string]bool {
 	without := map[string]bool{}
+	isPicture := func(b transcript.Block) bool {
+		image, ok := b.(transcript.ImageBlock)
+		_, problem := r.Source(image.Source, "image")
+		return ok && problem == ""
+	}
 	for _, m := range r.Req.Messages[i+1:] {
 		if m.Role == transcript.RoleAssistant {
 			break
 		}
 		for _, b := range m.Content {
-			if res, ok := b.(transcript.ToolResultBlock); ok && !slices.ContainsFunc(res.Content, r.takesAsImage) {
+			if res, ok := b.(transcript.ToolResultBlock); ok && !slices.ContainsFunc(res.Content, isPicture) {
 				without[res.CallID] = true
 			}
 		}
 	}
 	return without
-}
-
-// takesAsImage reports whether a block is an image that the API takes.
-func (r *renderer) takesAsImage(b transcript.Block) bool {
-	image, ok := b.(transcript.ImageBlock)
-	_, problem := r.Source(image.Source, "image")
-	return ok && problem == ""
 }
