@@ -35,7 +35,8 @@ func partRows(t testing.TB, name string) (rows []partRow) {
 	return rows
 }
 
-// Errors about a part name that part, and errors that resemble them name none.
+// Errors about a part name that part, and errors that resemble them or overflows are
+// neither.
 func TestClassifyParts(t *testing.T) {
 	for _, r := range partRows(t, "parts.jsonl") {
 		got := guard.Classify(r.err())
@@ -48,6 +49,11 @@ func TestClassifyParts(t *testing.T) {
 		}
 		if got.Kind != want.Kind || got.Refused != want.Refused {
 			t.Errorf("%s: got %+v, want %+v", r.Text, got, want)
+		}
+	}
+	for _, r := range partRows(t, "overflows.jsonl") {
+		if got := guard.Classify(r.err()); !got.Kind.IsOverflow() {
+			t.Errorf("%s (%s): got %+v", r.Text, r.Source, got)
 		}
 	}
 	for _, r := range partRows(t, "lookalikes.jsonl") {
