@@ -11,7 +11,8 @@ import (
 type Pending struct {
 	// Owed is set if it is the model's turn: the history ends with a user
 	// message, apart from the note that a turn has failed and from system prompts and
-	// tools. After a stop it is not the model's turn. The fields below have details.
+	// tools. After a stop, and after a summary alone, it is not the model's turn. The
+	// fields below have details.
 	Owed bool `json:"owed,omitempty"`
 	// User is the text of the user since the last answer or stop.
 	User string `json:"user,omitempty"`
