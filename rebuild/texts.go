@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -84,14 +85,17 @@ func CarriedText(c transcript.Compaction) string {
 		}
 		return "\n" + mark + quote.Rest(i.Text)
 	}
+	except := func(items []transcript.Carried, is func(transcript.Carried) bool) []transcript.Carried {
+		return slices.DeleteFunc(slices.Clone(items), is)
+	}
 	section("Pinned:", c.Pins, said)
 	section("Instructions in files that were read:", c.Rules, func(i transcript.Carried) string { return "\n- " + quoted(i.Path) + ": " + quoted(i.Text) })
-	paths(&sb, "Files modified:", without(c.Files, func(i transcript.Carried) bool { return !i.Modified }))
-	paths(&sb, "Files read:", without(c.Files, func(i transcript.Carried) bool { return i.Modified }))
+	paths(&sb, "Files modified:", except(c.Files, func(i transcript.Carried) bool { return !i.Modified }))
+	paths(&sb, "Files read:", except(c.Files, func(i transcript.Carried) bool { return i.Modified }))
 	section("Errors of tools:", c.Errors, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })
 	section("Named by the user:", c.IDs, func(i transcript.Carried) string { return " " + quote.Rest(i.Text) })
-	section("The user said:", without(c.Said, func(i transcript.Carried) bool { return i.Open }), said)
-	section("The user said in the turn that goes on below:", without(c.Said, func(i transcript.Carried) bool { return !i.Open }), said)
+	section("The user said:", except(c.Said, func(i transcript.Carried) bool { return i.Open }), said)
+	section("The user said in the turn that goes on below:", except(c.Said, func(i transcript.Carried) bool { return !i.Open }), said)
 	if sb.Len() == 0 {
 		return ""
 	}
