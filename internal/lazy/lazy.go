@@ -83,6 +83,7 @@ func wordsOf(re *syntax.Regexp) (words []string) {
 				}
 			}
 		}
+	default: // no word is sure
 	}
 	return words
 }
