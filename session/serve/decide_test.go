@@ -410,18 +410,19 @@ func TestBusy(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := withKeys(t)
 	s := talk(t, store, "one")
-	held := holdCall(t, s, "c1")
-	alice, at := newAsker(t, ts, "alice-key"), "/v1/store/sessions/main/one"
+	alice, at := newAsker(t, ts, "alice-key"), "/v1/store/sessions/main/"
 	unlock, err := s.LockTurn(t.Context(), true)
 	require.NoError(t, err)
 	var busy, changed serve.Problem
-	alice.ask(409, "POST", at+"/archive", nil, &busy)
+	alice.ask(409, "POST", at+"one/archive", nil, &busy)
 	require.Contains(t, busy.Title, "a running turn")
 	require.NoError(t, unlock())
-	alice.ask(204, "POST", at+"/calls/"+held+"/decision", map[string]string{"verdict": "reject"}, nil)
-	alice.ask(409, "POST", at+"/calls/"+held+"/decision", map[string]string{"verdict": "approve"}, &changed)
+	alice.ask(200, "POST", at+"one/archive", nil, nil)
+
+	held := holdCall(t, talk(t, store, "two"), "c1") // the server may answer once that is decided
+	alice.ask(204, "POST", at+"two/calls/"+held+"/decision", map[string]string{"verdict": "reject"}, nil)
+	alice.ask(409, "POST", at+"two/calls/"+held+"/decision", map[string]string{"verdict": "approve"}, &changed)
 	require.Contains(t, changed.Title, "has changed")
-	alice.ask(200, "POST", at+"/archive", nil, nil)
 }
 
 // A bad decision changes nothing.
