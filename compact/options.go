@@ -21,7 +21,7 @@ type Options struct {
 	// Keep is how much stays verbatim. The zero value keeps as many of the
 	// newest messages as Window allows.
 	Keep Keep
-	// Trigger decides when a compaction is due; Plan and Run do not.
+	// Trigger decides when a compaction is due. Plan and Run do not check that.
 	Trigger Trigger
 	// Room is how many tokens the history may have afterwards. Plan aims at two thirds of it,
 	// summary included, so that no single turn makes the next compaction due. If Keep is set,

@@ -18,8 +18,8 @@ import (
 // measures it, and docs/BENCHMARKS.md has the results.
 const (
 	unitCost    = 3    // tokens that a unit costs in addition to its own
-	fullText    = 60   // tokens; longer texts divide the worth by a root
-	oddLine     = .7   // the least such factor of a line unlike both neighbours
+	fullText    = 60   // tokens; in a longer text worth is multiplied by the root of this by its size
+	oddLine     = .7   // the least such factor, for a line unlike both neighbours
 	unlike      = .25  // the most of its words that such a line shares with one
 	question    = .5   // times, for a unit that ends with a question mark
 	saidAgain   = .1   // times, for a unit whose words a newer text has

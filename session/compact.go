@@ -56,10 +56,10 @@ type Compacted struct {
 // history. If the error is nil, either the compaction is committed, as durable as any
 // append, or there was nothing to do. After an error the transcript and the history are
 // unchanged. It is a [*compact.Error] if the summarizer failed or its summary was
-// refused. It matches [ErrConflict] if the summarised part changed in between: by another
-// compaction, a rewind, a hide, or the late result of a call. In a process, one
-// compaction at a time runs on a session: others wait for it, and a request by its
-// summarizer or an observer fails.
+// refused. It matches [ErrConflict] if the part that it replaces was changed while the
+// summary was made: by another compaction, a rewind, a hide, or the late result of a
+// call. In a process, one compaction at a time runs on a session: others wait for it,
+// and a request by its summarizer or an observer fails.
 //
 // A call that waits for a person, or was approved and not started, is not
 // summarised: the cut is before it.

@@ -25,7 +25,7 @@ type CreateOptions struct {
 	Labels []string `json:"labels,omitempty"`
 	// TTL is the time from the last user message until the session is [Expired], in
 	// whole seconds, rounded up; 0 means never. Only package session/retain removes
-	// sessions, when it is called. JSON has nanoseconds.
+	// sessions, when it is called. In JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
 	// empty Agent means the session's. It is recorded and not checked, unless its

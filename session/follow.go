@@ -30,8 +30,8 @@ import (
 // [ErrClosed] after [Store.Close]; one that matches fs.ErrNotExist when the
 // session is deleted, even if another one has its ID now; or of a failed read,
 // after which the loop may be started again. [ErrReplaced] reports that the
-// transcript was cut by hand. By [Options].Sync, an append is on stable storage
-// when it returns, perhaps after it was yielded.
+// transcript was cut by hand. An append is on stable storage, by the policy of
+// [Options].Sync, when it returns, which may be after it was yielded.
 //
 // Entries are read from the transcript when the loop asks for them, so a slow
 // loop costs memory for one append at most, and no writer waits for it. Nothing

@@ -30,7 +30,7 @@ import (
 // not.
 //
 // A fork never begins inside an append or between calls and their results: it
-// ends before an answer with a call that has no result at the entry.
+// ends before an answer with a call that has no result up to the entry.
 //
 // [Info].Descent names the origins of the copies. Either session may be deleted, and a
 // fork can be forked. Copied entries keep their IDs and idempotency keys, so both

@@ -39,7 +39,7 @@ type Key struct {
 	Thread  string `json:"thread,omitempty"`
 }
 
-// ErrKey reports an invalid key or printed key.
+// ErrKey reports an invalid [Key], or a text that [ParseKey] refuses.
 var ErrKey = errors.New("not a session key")
 
 func (k Key) check() error {

@@ -12,8 +12,8 @@ import (
 // if it fails. On a session without a failed sync it does no harm.
 //
 // When the error is nil, everything that was ever acknowledged is on stable
-// storage, and so is everything else in the transcript now. This may include
-// entries of failed appends, each entry whole. Append them again under the
+// storage, and so is everything else in the transcript now. This may include failed
+// appends: each is there whole or not at all. Append them again under the
 // idempotency key of the first try, see [Cond].
 //
 // If another process has archived, restored, erased or deleted the session since the

@@ -118,8 +118,8 @@ type shared struct {
 
 // Session is a handle on one conversation. It is safe for several goroutines,
 // is cheap and needs no Close. Handles stay good until the session is deleted
-// or the store is closed. Every method that reads begins with the entries that
-// any process added since.
+// or the store is closed. Every method that reads first reads the entries that
+// any process has added since.
 type Session struct {
 	store *Store
 	ref   Ref

@@ -29,7 +29,7 @@ type group[T, R any] struct {
 }
 
 // Map yields the values that do appends for each value of in, in order, up to the
-// first error. It takes at most most values ahead of the loop, and Most of them, and
+// first error. It takes up to most values ahead of the loop, never more than Most, and
 // no more once their sizes reach 256 KiB. Several goroutines call do at the same time,
 // even while the loop's body runs; if most is 1, only the loop's own does. Only that
 // one reads in. No other goroutine is left when the loop has ended: each ends with its

@@ -71,7 +71,7 @@ func (x *index) deleteAt(ctx context.Context, ids []string, at driver.Cursor) er
 
 // delete removes sessions for good. It first writes their lines in the index, so
 // that any process that finds one finishes a killed deletion. Remove removes
-// one's files.
+// the files of one session.
 func (x *index) delete(ids []string, remove func(id string) error) error {
 	recs := make([]record, len(ids))
 	for i, id := range ids {

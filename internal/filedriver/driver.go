@@ -26,8 +26,8 @@ type Options struct {
 	// filelog.SyncAlways.
 	Sync filelog.SyncPolicy
 	// ReadOnly opens without writing anything: no repair, no index. A line that a
-	// dead writer left unfinished counts as final; a line that may still be being
-	// written is left out.
+	// dead writer left unfinished counts as final; a line that a writer may still
+	// be adding is left out.
 	ReadOnly bool
 	// SingleProcess allows file systems on which locks between processes
 	// cannot be relied on.

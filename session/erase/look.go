@@ -193,8 +193,8 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	return nil
 }
 
-// kept returns the places that an eraser keeps, and its idempotency keys alone if they are
-// of another owner.
+// kept returns the places that an eraser keeps, idempotency keys only if the session has
+// them from another owner.
 func (l *look) kept(x *eraser) []transcript.Place {
 	if l.inherits(l.rows[x.ref]) {
 		return x.kept

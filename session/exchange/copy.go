@@ -58,7 +58,7 @@ const copiers = 8
 // unchanged, and with the blobs that these name; archived sessions are archived there
 // as well, and the same sessions are current. So histories, exports and listings are
 // the same in both stores. Memories and channel logs are not copied: they are not
-// sessions. Neither are sessions in the trash, unless they are restored first, and the
+// sessions. Neither are sessions in the trash, unless they are restored first, nor the
 // ledgers of package session/retain.
 //
 // If the other store has a part of a session already, Copy adds the missing lines and

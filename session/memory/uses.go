@@ -30,8 +30,8 @@ const (
 
 // RecordUse records contexts and skills that really helped to answer, by their URIs. A
 // context that was merely offered to the model need not be recorded. No model sees the
-// record. It refuses an empty list, an empty URI and another Type. The error is as for
-// [session.Session.Append].
+// record. RecordUse refuses an empty list, an empty URI and another Type. The error is
+// as for [session.Session.Append].
 func RecordUse(ctx context.Context, s *session.Session, uses ...Use) error {
 	lines := []transcript.Used{{}}
 	for _, u := range uses {

@@ -48,11 +48,12 @@ func (e protectedError) Error() string { return "protected: " + string(e) }
 // under its locks that nothing was appended, so no acknowledged message is lost.
 //
 // A plan for more than a quarter of the sessions is refused with [ErrForce] unless its
-// Force is set: Apply empties the trash alone. So is any plan if the clock went back: if the plan, or the last message of
-// more than a quarter of the sessions, is more than an hour later than now. If a session fails, Apply continues
-// with the others, and the error joins all failures. The same plan may be applied again,
-// for example after a crash. If the driver cannot archive, the first session to archive
-// gives an error that matches [errors.ErrUnsupported].
+// Force is set: Apply then only empties the trash. Any plan is refused in this way if the
+// clock went back: if the plan, or the last message of more than a quarter of the
+// sessions, is more than an hour later than now. If a session fails, Apply continues with
+// the others, and the error joins all failures. The same plan may be applied again, for
+// example after a crash. If the driver cannot archive, the first session to archive gives
+// an error that matches [errors.ErrUnsupported].
 func Apply(ctx context.Context, st *session.Store, plan Plan) (Report, error) {
 	a := application{st: st, plan: plan, report: Report{Items: []Result{}}}
 	err := a.run(ctx)

@@ -54,8 +54,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A window shows an append that was cut and repeated only once, and around a
-// cut entry the rest of its append.
+// A window shows a cut append and its repetition only once, and around a cut
+// entry the rest of its append.
 func TestWindowOfCutAppend(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)

@@ -12,8 +12,8 @@ type Family uint8
 // vocabularies of Claude are not public: its two families are o200k with factors. The
 // factors from 4.7 on were fitted to measurements of third parties, the ratios between
 // the counts of 4.7 and 4.6 for fourteen kinds of text, on top of the last public
-// vocabulary. The estimate differs by 7 % on average: by 5 % at most for English and
-// for code in C, Go and TypeScript, 6 to 10 % too high for Python and JSON and 7 to 11
+// vocabulary. The estimate differs from them by 7 % on average: by 5 % at most for English
+// and for code in C, Go and TypeScript, 6 to 10 % too high for Python and JSON and 7 to 11
 // % too low for logs of git and transcripts, 18 % too low for German, 23 % too high for
 // hexadecimal digits. Grok, Kimi and GLM are estimated as the families that third
 // parties found close for English; their vocabularies were not at hand.

@@ -63,7 +63,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// An ID of an earlier call is replaced, even if it is valid.
+// A call whose ID an earlier call was given gets another one, even if the ID is valid.
 func TestRequestIDsTaken(t *testing.T) {
 	messages := turn(t, native)
 	messages[1].Content = []transcript.Block{block(t, `{"type":"tool_use","id":"a b","name":"n","input":{}}`)}
