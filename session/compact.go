@@ -26,11 +26,10 @@ const (
 	// or the calibration of the model in use names. Without any, it is the limit of
 	// the trigger.
 	//
-	// AfterTurn makes no compaction that is too soon. Other compactions may
-	// come sooner: by [Session.Compact]; and by [Session.CompactFor] if they
-	// gain a fifth of the window, or if the provider has refused a request. A
-	// compaction that a rewind has taken back does not count, as the history is
-	// as large as before it.
+	// AfterTurn makes no compaction that is too soon. [Session.Compact] does, and so
+	// does [Session.CompactFor] if it gains a fifth of the window or the provider has
+	// refused the request. A compaction that a rewind has taken back does not count, as
+	// the history is as large as before it.
 	TooSoon compact.Reason = "too soon after the last compaction: less than a fifth of the window has come in since"
 	// CoolingDown: three or more summaries have failed in a row, and less than
 	// a fifth of the window has come in since the last of them.

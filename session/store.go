@@ -27,7 +27,7 @@ import (
 type Options struct {
 	// Sync decides when an append is on stable storage. The zero value,
 	// [SyncAlways], means: when it returns. docs/BENCHMARKS.md has the cost of each
-	// policy. Open only.
+	// policy. OpenDriver ignores it.
 	//
 	// Processes that share a store should have one policy. No record shows which lines
 	// of a [SyncNever] process are still unsynced. Another process may sync them, for a
@@ -39,10 +39,10 @@ type Options struct {
 	NoChecksum bool
 	// ReadOnly opens without writing anything. Lines that a dead writer left
 	// unfinished are taken for final; lines of a living one are left out until they
-	// are whole. Open only.
+	// are whole. OpenDriver ignores it.
 	ReadOnly bool
-	// SingleProcess allows network and unknown file systems, on which locks
-	// between processes cannot be relied on. Open only.
+	// SingleProcess makes [Open] allow network and unknown file systems, where locks
+	// between processes are unreliable. OpenDriver ignores it.
 	SingleProcess bool
 	// Summary is where models are shown the summary of a compaction.
 	Summary rebuild.SummaryForm

@@ -109,9 +109,9 @@ func (a *agent) unpack(f found) error {
 	return out.Install()
 }
 
-// removeBeside removes the archive of a session that has a transcript, if the transcript
-// begins with all its lines. Otherwise, as after a partial restore from a backup, the
-// archive may be the only copy of some lines.
+// removeBeside removes the archive beside a transcript that begins with all the lines of
+// the archive. It fails if one does not: after a partial restore from a backup, the archive
+// may be the only copy of some lines.
 func (a *agent) removeBeside(id string) error {
 	f, err := a.stat(id)
 	if err != nil || f.archived {

@@ -84,7 +84,7 @@ func TestPlanEraseUnreadable(t *testing.T) {
 	}
 }
 
-// A fork of a fork has copies although the one between them is gone.
+// An erasure reaches the fork of a fork that was deleted.
 func TestEraseMiddleDeleted(t *testing.T) {
 	t.Parallel()
 	dir := storetest.Scratch(t)

@@ -266,7 +266,7 @@ func TestBodiesTogether(t *testing.T) {
 		refused(t, raw(t, addr, "GET "+path+" "+head+"10\r\n\r\n0123456789"), "400", path)
 	}
 
-	// One owner's slow bodies leave room for others, and do not stay.
+	// Slow bodies hold up only their owner, and only until they end.
 	var slow []net.Conn
 	for range 20 {
 		conn, err := net.Dial("tcp", addr)

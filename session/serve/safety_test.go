@@ -307,7 +307,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// An idempotency key is short text, as it is kept in the transcript.
+// An idempotency key must be short text, because the transcript keeps it.
 func TestHostileIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := served(t, nil)

@@ -72,7 +72,7 @@ type vikingCall struct {
 	at     time.Time // of the result
 }
 
-// vikingTime prints a time as every version of the program's Python reads it.
+// vikingTime formats a time for every version of Python that OpenViking runs on.
 func vikingTime(t time.Time) string {
 	if t.IsZero() {
 		t = time.Unix(0, 0) // the program reads no message without a time

@@ -83,8 +83,8 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 }
 
 // Write writes one session. Of s it uses ID, Key, Agent, Title, Created and
-// Updated, each of which may be empty; an ID that the program could not have
-// given is replaced by one made from it.
+// Updated, any of which may be empty. An ID that is not valid in the dialect is
+// replaced by one derived from it.
 //
 // entries are the conversation in order, from a scan or made of a folded
 // history; entries that are not for the model count as lost. A rewind or a clip
