@@ -39,7 +39,7 @@ type Options struct {
 	NoChecksum bool
 	// ReadOnly opens without writing anything. Lines that a dead writer left
 	// unfinished are taken for final; lines of a living one are left out until they
-	// are whole. OpenDriver ignores it.
+	// are whole. It is for Open: the driver of OpenDriver must refuse changes itself.
 	ReadOnly bool
 	// SingleProcess makes [Open] allow network and unknown file systems, where locks
 	// between processes are unreliable. OpenDriver ignores it.
