@@ -28,27 +28,30 @@ import (
 // [errors.ErrUnsupported].
 func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error) error {
 	const op = "rewrite"
-	kept, opened := false, error(nil)
+	var events []Event
 	err := s.store.table.Alone(ctx, []Ref{s.ref}, func() error {
 		err := s.rewrite(ctx, change)
-		if kept = errors.Is(err, errKept); err == nil || kept { // so that no call that waits gets ErrReplaced
-			_, opened = s.store.open(ctx, op, driver.Row{Agent: s.ref.Agent, ID: s.ref.ID})
+		kept := errors.Is(err, errKept)
+		if err != nil && !kept {
+			return err
 		}
-		if err == nil && opened == nil {
-			t := s.store.table.Acquire(s.ref)
-			defer s.store.table.Release(t)
+		t := s.store.table.Acquire(s.ref)
+		defer s.store.table.Release(t)
+		reread := func() error { return t.Reread(ctx) }
+		if err = t.Do(reread); errors.Is(err, ErrReplaced) { // here, so that no call that waits gets it
+			err = t.Do(reread)
+		}
+		events = newsOf(t.TakeNews())
+		if err == nil && !kept {
 			t.RowDue()
 			t.PutRow(ctx, true)
 		}
 		return err
 	})
-	switch {
-	case err != nil && !kept:
-		return s.store.done(ctx, op, s.ref, err)
-	case opened != nil:
-		return opened
+	if err == nil {
+		err = s.sweepErased(ctx)
 	}
-	return s.store.done(ctx, op, s.ref, s.sweepErased(ctx))
+	return s.store.done(ctx, op, s.ref, err, events...)
 }
 
 // errKept means that change has written nothing.

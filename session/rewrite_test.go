@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -175,4 +178,28 @@ func mustGet(t *testing.T, st *session.Store, ref session.Ref) *session.Session 
 	s, err := st.Get(t.Context(), ref)
 	require.NoError(t, err)
 	return s
+}
+
+// The observer is told of a repair without a lock: it may append to the session.
+func TestRewriteTellsWithoutALock(t *testing.T) {
+	dir := t.TempDir()
+	var s *session.Session
+	appended := 0
+	st := storetest.Open(t, dir, &session.Options{Observe: func(ctx context.Context, e session.Event) {
+		if s != nil && e.Kind == session.EventRepair && e.Tail.Size > 0 {
+			appended++
+			require.NoError(t, storetest.ErrOf(s.Append(ctx, transcript.Custom{Name: "seen"})))
+		}
+	}})
+	defer storetest.Close(t, st)
+	s = storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText(storetest.Word), storetest.Answer("ok"))
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"type":"us`)
+	require.NoError(t, errors.Join(err, f.Close()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, s.Rewrite(ctx, eraseWord))
+	require.Equal(t, 1, appended)
 }

@@ -33,7 +33,7 @@ func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(int64)
 				row, found = a.idx.currentRow(ownedKeyOf(key)) // certain may have found it restored
 			}
 			if !found && err == nil {
-				err = a.idx.checkNewest(ctx, ownedKeyOf(key))
+				err = a.idx.missingOf(ctx, ownedKeyOf(key))
 			}
 			if !found && err == nil {
 				row, err = a.create(key, header, nil)
@@ -103,8 +103,10 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
 	_, highest := x.current(ownedKeyOf(key))
-	for _, e := range x.missingOf(ownedKeyOf(key)) { // the file may come back
-		highest = max(highest, e.gen)
+	for _, e := range x.missing { // the file may come back
+		if e.ownedKey == ownedKeyOf(key) {
+			highest = max(highest, e.gen)
+		}
 	}
 	gen := highest + 1
 	row, line := header(gen)
@@ -189,7 +191,7 @@ func (d *Driver) current(ctx context.Context, key driver.KeyRef) (row driver.Row
 		return row, false, err
 	}
 	if row, ok = a.idx.currentRow(ownedKeyOf(key)); ok {
-		_ = a.idx.checkNewest(ctx, ownedKeyOf(key)) // an older one takes its place
+		_ = a.idx.missingOf(ctx, ownedKeyOf(key)) // an older one takes its place
 	}
 	return row, ok, nil
 }
@@ -220,15 +222,14 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 // index that is newer than the others of its key.
 type Missing struct{ Err error }
 
-// checkNewest reports the newest session of a key if it is missing, and returns an error: a new
+// missingOf reports the newest session of a key if it is missing, and returns an error: a new
 // session in its place would hide the loss. The caller holds x.mu.
-func (x *index) checkNewest(ctx context.Context, key ownedKey) error {
+func (x *index) missingOf(ctx context.Context, key ownedKey) error {
 	_, highest := x.current(key)
-	for _, e := range x.missingOf(key) {
-		if e.gen <= highest || e.archived {
+	for id, e := range x.missing {
+		if e.ownedKey != key || e.gen <= highest || e.archived {
 			continue
 		}
-		id := e.id
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		err := x.a.d.wrap("load session "+id, x.a.d.Path(ref), fmt.Errorf("its transcript is missing: %w", fs.ErrNotExist),
 			"bring the file back, or delete session "+id+", or create a session of the key expressly")
@@ -239,24 +240,6 @@ func (x *index) checkNewest(ctx context.Context, key ownedKey) error {
 		return err
 	}
 	return nil
-}
-
-// missingOf returns the missing sessions of a key.
-func (x *index) missingOf(key ownedKey) (all []*entry) {
-	hidden := ownedKey{key: key.hash()}
-	var ids []string
-	for e := x.byKey[hidden]; e != nil; e = e.next {
-		ids = append(ids, e.id)
-	}
-	for _, id := range ids {
-		x.check(id)
-	}
-	for _, e := range x.missing {
-		if e.ownedKey == key || e.ownedKey == hidden {
-			all = append(all, e)
-		}
-	}
-	return all
 }
 
 // SetCurrent implements [driver.Driver].

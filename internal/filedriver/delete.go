@@ -115,7 +115,7 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 	of := map[*agent][]string{}
 	for _, ref := range refs {
 		if strings.HasPrefix(ref.Agent, "_") {
-			if err := d.sweepAll(ctx); err != nil {
+			if err := d.sweepAll(); err != nil {
 				return err
 			}
 		}
@@ -140,56 +140,11 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 	return errors.Join(errs...)
 }
 
-// sweepAll is sweep for all agents, and takes the words of missing sessions out of their
-// indexes.
-func (d *Driver) sweepAll(ctx context.Context) error {
-	folders, err := d.agentFolders()
-	for _, folder := range folders {
-		if !folder.IsDir() {
-			continue
-		}
-		err = cmp.Or(err, d.sweep(folder.Name()))
-		name, _ := d.agentName(ctx, folder.Name()) // empty if no session is listed there
-		if a, agentErr := d.listable(name); a != nil && agentErr == nil {
-			err = cmp.Or(err, a.idx.hideMissing(ctx))
-		}
-	}
-	return err
-}
-
-// hideMissing leaves of the rows of missing sessions a hash of the key, which Load needs: no
-// erase can find out what of them is to go.
-func (x *index) hideMissing(ctx context.Context) error {
-	due := func() (all []*entry, err error) {
-		_, err = x.list(ctx, driver.Position{}, 0) // looks at all transcripts
-		for _, e := range x.missing {
-			if !e.updatedAt.IsZero() {
-				all = append(all, e)
-			}
-		}
-		return all, err
-	}
-	x.mu.Lock()
-	all, err := due()
-	x.mu.Unlock()
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	return x.hold(ctx, func() error {
-		all, err := due()
-		for _, e := range all {
-			x.missing[e.id] = entryOf(driver.Row{ID: e.id, Key: e.hash(), Gen: e.gen, Archived: e.archived})
-		}
-		return cmp.Or(err, x.rewrite(true))
-	})
-}
-
 // Beyond describes where words that were deleted or erased may remain.
 func (d *Driver) Beyond() []string {
 	return []string{
 		"copies of the folder that were made outside of the store: backups, snapshots of the file system",
 		"archives beside transcripts that lack lines of them, as after a partly restored backup: the store's log names them",
-		"transcripts that are missing here: if a file comes back, erase again",
 		"blocks of the disk that are free now, until they are used again",
 	}
 }

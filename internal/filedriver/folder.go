@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -170,4 +171,15 @@ func (d *Driver) sweep(folder string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sweepAll is sweep for all agents.
+func (d *Driver) sweepAll() error {
+	folders, err := d.agentFolders()
+	for _, folder := range folders {
+		if folder.IsDir() {
+			err = cmp.Or(err, d.sweep(folder.Name()))
+		}
+	}
+	return err
 }

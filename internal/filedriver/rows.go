@@ -1,8 +1,6 @@
 package filedriver
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"slices"
 	"time"
 
@@ -33,11 +31,6 @@ type entry struct {
 type ownedKey struct{ owner, key string }
 
 func ownedKeyOf(ref driver.KeyRef) ownedKey { return ownedKey{ref.Owner, ref.Key} }
-
-// hash returns the key that the row of a missing session has after an erase.
-func (k ownedKey) hash() string {
-	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(k.owner+"\x00"+k.key)))
-}
 
 // unseen is the size of a session that this process has not read yet. No transcript
 // has this size.

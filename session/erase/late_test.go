@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/erase"
-	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -324,38 +321,6 @@ func TestEraseDuringARestore(t *testing.T) {
 		require.NoError(t, err, before)
 		require.Contains(t, storetest.EntryIDs(t, s), ids[1], before)
 		storetest.Close(t, other)
-		storetest.Close(t, st)
-	}
-}
-
-// An erase leaves no word of a session whose transcript is missing, even in the row that
-// keeps Load from making another one. The receipt warns that the file may come back.
-func TestEraseBesideAMissingTranscript(t *testing.T) {
-	t.Parallel()
-	for _, agents := range []int{1, 2} { // the missing session is alone in the folder of its agent, or not
-		dir := storetest.Scratch(t)
-		st := storetest.Open(t, dir, nil)
-		key := session.Key{Agent: "main", Channel: "cli", Peer: storetest.Word}
-		s, err := st.Create(t.Context(), key, &session.CreateOptions{Title: "A " + storetest.Word})
-		require.NoError(t, err)
-		storetest.Add(t, s, transcript.UserText("Hello."))
-		require.NoError(t, storetest.ErrOf(st.Create(t.Context(), session.Key{Agent: []string{"main", "other"}[agents-1], Channel: "cli", Peer: "user"}, nil)))
-		require.NoError(t, s.Flush(t.Context()))
-		path := filepath.Join(dir, "agents", "main", "sessions", s.Ref().ID+".jsonl")
-		require.NoError(t, os.Remove(path))
-		for range 2 {
-			plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
-			require.NoError(t, err)
-			receipt, err := erase.Run(t.Context(), st, plan)
-			require.NoError(t, err)
-			require.Empty(t, storetest.FilesWith(t, dir))
-			require.Contains(t, strings.Join(receipt.Beyond, "\n"), "missing")
-			storetest.Close(t, st)
-			st = storetest.Open(t, dir, nil)
-			require.ErrorIs(t, storetest.ErrOf(st.Load(t.Context(), key)), fs.ErrNotExist)
-		}
-		require.NoError(t, retain.Delete(t.Context(), st, s.Ref()))
-		require.NoError(t, storetest.ErrOf(st.Load(t.Context(), key)))
 		storetest.Close(t, st)
 	}
 }
