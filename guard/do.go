@@ -62,7 +62,7 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 	for {
 		answer, err := call(ctx, r.next())
-		resp := responseOf(&answer)
+		resp := cmp.Or(responseOf(&answer), responseOf(answer))
 		if resp != nil {
 			resp.Made = r.made
 		}
@@ -96,8 +96,6 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 // responseOf returns the response that an answer is or points to, or nil.
 func responseOf(answer any) *transcript.Response {
 	switch a := answer.(type) {
-	case *any:
-		return responseOf(*a)
 	case **transcript.Response:
 		return *a
 	case *transcript.Response:
