@@ -1,6 +1,8 @@
 package erase_test
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/transcript"
 )
@@ -77,4 +80,30 @@ func TestEraseKeysOfForksWithoutLines(t *testing.T) {
 	require.Equal(t, want, plan.Kept)
 	require.Equal(t, want, receipt.Kept)
 	require.Contains(t, strings.Join(storetest.Lines(t, late), ""), "key-"+storetest.Word)
+}
+
+// The receipt names no key of a fork that was deleted because it was in the trash.
+func TestKeyOfAForkInTheTrash(t *testing.T) {
+	t.Parallel()
+	for _, trashed := range []bool{false, true} {
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "alice"})
+		require.NoError(t, err)
+		ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))
+		fork, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Owner: "bob"})
+		require.NoError(t, err)
+		storetest.Add(t, fork, transcript.UserText("Of bob."))
+		if trashed {
+			require.NoError(t, st.SetState(t.Context(), fork.Ref(), session.Trashed, -1))
+		}
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Owner: "alice"})
+		require.NoError(t, err)
+		require.Len(t, plan.Kept, map[bool]int{false: 1}[trashed])
+		receipt, err := erase.Run(t.Context(), st, plan)
+		require.NoError(t, err)
+		require.Len(t, receipt.Kept, map[bool]int{false: 1}[trashed])
+		_, err = st.Get(t.Context(), fork.Ref())
+		require.Equal(t, trashed, errors.Is(err, fs.ErrNotExist), err)
+		storetest.Close(t, st)
+	}
 }

@@ -202,10 +202,15 @@ func (l *look) kept(x *eraser) []transcript.Place {
 	return slices.DeleteFunc(slices.Clone(x.kept), func(p transcript.Place) bool { return p.Kind == idemKey })
 }
 
-// keys returns the places of keys that forks have taken over from another owner.
-func (l *look) keys() (kept []transcript.Place) {
+// keys returns the places of keys that forks have taken over from another owner. It leaves
+// out forks of the trash in which something was found: they are deleted.
+func (l *look) keys(found []*eraser) (kept []transcript.Place) {
+	goes := func(row session.Info) bool {
+		erased := func(x *eraser) bool { return x.ref == row.Ref && len(x.places) > 0 }
+		return l.whole[row.Ref] || row.State == session.Trashed && slices.ContainsFunc(found, erased)
+	}
 	for _, row := range l.fresh {
-		if !l.whole[row.Ref] && l.inherits(row) {
+		if !goes(row) && l.inherits(row) {
 			kept = append(kept, transcript.Place{Kind: "key", Agent: row.Agent, Session: row.ID})
 		}
 	}

@@ -74,7 +74,7 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 			return p, about(s.Session, fmt.Errorf("it and its entries in other sessions: %w", fs.ErrNotExist))
 		}
 	}
-	p.Kept = l.keys()
+	p.Kept = l.keys(found)
 	for _, x := range found {
 		p.Entries = append(p.Entries, Selection{Session: x.ref, Entries: slices.Sorted(maps.Keys(x.gone))})
 		p.Places, p.Kept = append(p.Places, x.places...), append(p.Kept, l.kept(x)...)

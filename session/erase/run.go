@@ -140,7 +140,7 @@ func (r *run) erase(ctx context.Context) error {
 		if noteErr := r.note(ctx, l, found); noteErr != nil {
 			return errors.Join(err, noteErr)
 		}
-		r.receipt.Kept = append(r.receipt.Kept, l.keys()...)
+		r.receipt.Kept = append(r.receipt.Kept, l.keys(found)...)
 		errs := []error{err}
 		for _, x := range found {
 			if row := l.rows[x.ref]; row.State == session.Trashed {
