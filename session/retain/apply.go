@@ -48,8 +48,8 @@ func (e protectedError) Error() string { return "protected: " + string(e) }
 // under its locks that nothing was appended, so no acknowledged message is lost.
 //
 // A plan for more than a quarter of the sessions is refused with [ErrForce] unless its
-// Force is set: Apply then only empties the trash. Any plan is refused in this way if the
-// clock went back: if the plan, or the last message of more than a quarter of the
+// Force is set. Then the trash stays as well, because a fast clock may have made the plan.
+// Any plan is refused if the clock went back: if the plan, or the last message of more than a quarter of the
 // sessions, is more than an hour later than now. If a session fails, Apply continues with
 // the others, and the error joins all failures. The same plan may be applied again, for
 // example after a crash. If the driver cannot archive, the first session to archive gives
@@ -72,15 +72,11 @@ type application struct {
 }
 
 func (a *application) run(ctx context.Context) error {
-	refused := a.check(ctx)
-	if refused != nil && !errors.Is(refused, ErrForce) {
-		return refused
+	if err := a.check(ctx); err != nil {
+		return err
 	}
-	errs := []error{refused}
+	var errs []error
 	for _, item := range a.plan.Items {
-		if refused != nil && item.Why != whyTrash {
-			continue
-		}
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}

@@ -250,7 +250,7 @@ func protection(info session.Info, over time.Time, why string, now time.Time) st
 }
 
 // ErrForce reports that a plan is for more than a quarter of the sessions, or that the
-// clock went back. Only the trash was emptied.
+// clock went back. Nothing was done.
 var ErrForce = errors.New("the plan is for more than a quarter of the sessions, or the clock went back: look at it, and set its Force if it is right")
 
 // check returns an error if the plan must not be applied.
@@ -313,7 +313,7 @@ func (p Plan) String() string {
 		fmt.Fprintf(&sb, "  %q %s %q %q %d bytes: %s\n", item.Agent, item.ID, item.Key, cmp.Or(item.Title, "(no title)"), item.Size, why)
 	}
 	if err := p.check(); err != nil {
-		fmt.Fprintf(&sb, "not applied, except to the trash: %v\n", err)
+		fmt.Fprintf(&sb, "not applied: %v\n", err)
 	}
 	return sb.String()
 }

@@ -286,7 +286,7 @@ func TestApplyBesideARestore(t *testing.T) {
 	require.NoError(t, storetest.ErrOf(st.Get(t.Context(), s.Ref())))
 }
 
-// A plan that is refused empties the trash all the same. Archived sessions that are dated
+// A plan that is refused does nothing: the clock may be fast. Archived sessions that are dated
 // ahead refuse no plan that leaves them alone.
 func TestTrashOfARefusedPlan(t *testing.T) {
 	t.Parallel()
@@ -308,7 +308,11 @@ func TestTrashOfARefusedPlan(t *testing.T) {
 		require.NoError(t, err)
 		report, err := retain.Apply(t.Context(), st, plan)
 		require.Equal(t, !ahead, errors.Is(err, retain.ErrForce), err)
-		require.Equal(t, []retain.Result{{Ref: gone.Ref(), Outcome: "done"}}, report.Items)
+		want := []retain.Result{}
+		if ahead {
+			want = append(want, retain.Result{Ref: gone.Ref(), Outcome: "done"})
+		}
+		require.Equal(t, want, report.Items)
 		require.Contains(t, ids(t, st, session.Live), old.Ref().ID)
 		storetest.Close(t, st)
 	}
