@@ -162,7 +162,7 @@ func (x *index) certain(ctx context.Context) error {
 		if driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil {
 			fix += ", or delete session " + id
 		}
-		return x.a.spoilt("create session", f, err, "it may be the requested session:  "+fix+"; one that is made expressly need not wait for that")
+		return x.a.spoilt("create session", f, err, "it may be the requested session: "+fix+"; one that is made expressly need not wait for that")
 	}
 	return nil
 }

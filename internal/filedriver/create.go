@@ -191,7 +191,7 @@ func (d *Driver) current(ctx context.Context, key driver.KeyRef) (row driver.Row
 		return row, false, err
 	}
 	if row, ok = a.idx.currentRow(ownedKeyOf(key)); ok {
-		_ = a.idx.missingOf(ctx, ownedKeyOf(key)) // an older one takes its place
+		_ = a.idx.missingOf(ctx, ownedKeyOf(key)) // an older one has taken its place
 	}
 	return row, ok, nil
 }
@@ -222,24 +222,27 @@ func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 // index that is newer than the others of its key.
 type Missing struct{ Err error }
 
-// missingOf reports the newest session of a key if it is missing, and returns an error: a new
-// session in its place would hide the loss. The caller holds x.mu.
+// missingOf returns an error if the newest session of a key is missing: a new session in
+// its place would hide the loss. It reports that to the observer. The caller holds x.mu.
 func (x *index) missingOf(ctx context.Context, key ownedKey) error {
 	_, highest := x.current(key)
-	for id, e := range x.missing {
-		if e.ownedKey != key || e.gen <= highest || e.archived {
-			continue
+	var newest *entry
+	for _, e := range x.missing {
+		if e.ownedKey == key && e.gen > highest && !e.archived {
+			newest, highest = e, e.gen
 		}
-		ref := driver.Ref{Agent: x.a.name, ID: id}
-		err := x.a.d.wrap("load session "+id, x.a.d.Path(ref), fmt.Errorf("its transcript is missing: %w", fs.ErrNotExist),
-			"bring the file back, or delete session "+id+", or create a session of the key expressly")
-		x.a.d.log.Warn("a transcript is missing; its key gets no new session", "agent", x.a.name, "session", id, "file", x.a.d.Path(ref))
-		if x.a.d.opts.Observe != nil {
-			x.a.d.opts.Observe(ctx, ref, Missing{err})
-		}
-		return err
 	}
-	return nil
+	if newest == nil {
+		return nil
+	}
+	ref := driver.Ref{Agent: x.a.name, ID: newest.id}
+	err := x.a.d.wrap("load session "+ref.ID, x.a.d.Path(ref), fmt.Errorf("its transcript is missing: %w", fs.ErrNotExist),
+		"bring the file back, or delete session "+ref.ID+", or create a session of the key expressly")
+	x.a.d.log.Warn("a transcript is missing, and its session was the current one of its key", "agent", x.a.name, "session", ref.ID, "file", x.a.d.Path(ref))
+	if x.a.d.opts.Observe != nil {
+		x.a.d.opts.Observe(ctx, ref, Missing{err})
+	}
+	return err
 }
 
 // SetCurrent implements [driver.Driver].

@@ -145,6 +145,7 @@ func (d *Driver) Beyond() []string {
 	return []string{
 		"copies of the folder that were made outside of the store: backups, snapshots of the file system",
 		"archives beside transcripts that lack lines of them, as after a partly restored backup: the store's log names them",
+		"the title, owner and key of sessions whose transcripts are missing, and what is in the files if they come back: delete these sessions",
 		"blocks of the disk that are free now, until they are used again",
 	}
 }
