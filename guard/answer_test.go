@@ -11,7 +11,7 @@ import (
 )
 
 // named is an interface of an application.
-type named interface{}
+type named any
 
 // An answer that is a response, or points to one, is looked at whatever its static type is:
 // one that the window has cut is asked for again.
