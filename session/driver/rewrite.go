@@ -18,9 +18,9 @@ import (
 // and LockTurn fail with [ErrArchived]. Delete removes it.
 type Rewriter interface {
 	// Rewrite replaces all lines of a session by the lines that change writes.
-	// Change reads the old lines as records, and must not use the driver; if it
-	// fails, its error is returned and nothing has changed. The first new line is
-	// a header with a higher Rev. Appends are blocked until Rewrite returns.
+	// Change reads the old lines as records, and must not use the driver. If it fails, its
+	// error is returned and nothing has changed. The first new line is a header with
+	// a higher Rev. Appends are blocked until Rewrite returns.
 	//
 	// When the error is nil, the new lines are on stable storage, the row of the
 	// session was made from them, and no other stored word remains. A kill leaves

@@ -46,7 +46,7 @@ var promises = []struct{ promise, tests string }{
 	{"texts of the index, queries and patterns are bounded by every door", "session: TestLimitsOfMetadata; session/search: TestRecallLimits; examples/convolog/cli: TestLimitsByEveryDoor"},
 	{"a given token is printed nowhere", "examples/convolog/cli: TestServePrintsNoGivenToken; examples/internal/server: TestSaid"},
 	{"refusals, removals and hand-overs are recorded", "session/serve: TestAuditLog; session/exchange: TestAudit; session/retain: TestRemovals"},
-	{"an erase leaves no word, and names the keys that stay", "session/serve: TestErasePersonEverywhere; session/erase: TestEraseKeysOfForksWithoutLines, TestEraseBesideAMissingTranscript, TestEraseDuringARestore"},
+	{"an erase leaves no word, and names the keys that stay", "session/serve: TestErasePersonEverywhere; session/erase: TestEraseKeysOfForksWithoutLines, TestEraseDuringARestore"},
 	{"one owner does not stop others", "session/serve: TestShares, TestSlowAnswersOfOneOwner, TestRequestsOfOneOwner, TestBodiesTogether"},
 }
 
