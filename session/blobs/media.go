@@ -177,8 +177,8 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// mapData returns an object in which change has replaced the members called data,
-// also those of objects inside, down to a depth.
+// mapData returns an object in which change has replaced the members called data, at every
+// level down to a depth.
 func mapData(depth int, v []byte, change func([]byte) []byte) (out []byte, changed bool) {
 	if depth == 0 || !jsontext.IsObject(v) {
 		return v, false
