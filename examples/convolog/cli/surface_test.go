@@ -475,7 +475,7 @@ func TestLimitsByEveryDoor(t *testing.T) {
 	}
 	for _, test := range []struct {
 		member  string
-		library error
+		direct  error
 		method  string
 		path    string
 		body    map[string]any
@@ -490,8 +490,8 @@ func TestLimitsByEveryDoor(t *testing.T) {
 		},
 		{"key", second(st.Load(t.Context(), key)), "POST", "/v1/store/sessions", map[string]any{"key": key.String()}, []string{"session", "new", key.String()}},
 	} {
-		refused, ok := errors.AsType[*session.InputError](test.library)
-		require.True(t, ok, "%v", test.library)
+		refused, ok := errors.AsType[*session.InputError](test.direct)
+		require.True(t, ok, "%v", test.direct)
 		require.Equal(t, test.member, refused.Member)
 		said := post(test.method, test.path, test.body)
 		require.Contains(t, said, refused.Reason)
