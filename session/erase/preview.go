@@ -15,11 +15,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Preview finds every place that holds something of an [Erasure], in the store and
-// with the Erasers, and changes nothing. It reads the transcripts of the sessions and of
-// those related to them by forks; with Match alone it reads the whole store. A session
-// that does not exist gives an error that matches [fs.ErrNotExist], unless its
-// forks hold the entries that are selected of it.
+// Preview finds every place that holds a part of an [Erasure], in the store and with
+// the Erasers, and changes nothing. It reads the transcripts of the sessions, and of
+// sessions related to them by forks. With only a Match it reads the whole store. A
+// session that does not exist gives an error that matches [fs.ErrNotExist], unless its
+// forks hold the entries selected of it.
 func Preview(ctx context.Context, st *session.Store, what Erasure, also ...transcript.Eraser) (Plan, error) {
 	p, err := preview(ctx, st, what, also)
 	if err != nil {
@@ -96,8 +96,8 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 // errForeign hides the sessions of other owners.
 var errForeign = fmt.Errorf("there are no such sessions in the scope: %w", fs.ErrNotExist)
 
-// wholeOf returns the places that a whole session is in. One that cannot be read goes
-// all the same.
+// wholeOf returns the places that hold parts of a whole session. A session that cannot
+// be read goes all the same.
 func wholeOf(ctx context.Context, st *session.Store, row session.Info) (places []transcript.Place) {
 	place := transcript.Place{Kind: "transcript", Agent: row.Agent, Session: row.ID}
 	if row.State == session.Archived || row.State == session.Trashed {
