@@ -63,8 +63,8 @@ type Pattern struct {
 
 // EmptyBody is a pattern for services that refuse a long prompt with the status 400 or
 // 413 and no text, as some of Cerebras do. Elsewhere such an answer may mean anything,
-// so use it only in guards of their models. If the window is known, [Do] believes it
-// only for prompts that fill most of the window by estimate.
+// so use the pattern only in guards of their models. If the window is known, [Do]
+// applies it only to prompts that fill most of the window by estimate.
 func EmptyBody() Pattern {
 	return Pattern{Name: emptyBody, Match: func(status int, codes []string, text string) (Kind, bool) {
 		says := cmp.Or(strings.TrimSpace(text), strings.Join(codes, " "))

@@ -124,7 +124,7 @@ type run struct {
 	attempt  int
 	overflow *Overflow // the reason for this attempt; nil for the first one
 
-	window  int                    // as far as known: 0 or less if unknown
+	window  int                    // 0 or less if unknown
 	known   transcript.Calibration // the calibration of the model in the history
 	factor  float64                // tokens of the provider for each estimated token
 	counted float64                // the factor of this very prompt; 0: unknown
@@ -208,7 +208,7 @@ const (
 	// maxCalls is the maximum number of calls in a Do.
 	maxCalls = 4
 	// planTokens is the largest prompt for which an error about the window of a plan is
-	// ignored. Such errors also come for requests of a few thousand tokens.
+	// ignored. Such errors also occur for requests of a few thousand tokens.
 	planTokens = 40_000
 )
 

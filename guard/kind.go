@@ -44,8 +44,8 @@ const (
 	StopReason Kind = "stop_reason"
 
 	// Silent is an overflow without an error, such as a prompt that was cut. [Classify]
-	// never returns it, because it shows only if the usage or the answer is compared
-	// with an estimate.
+	// never returns it, because only a comparison with an estimate or the window shows
+	// it.
 	Silent Kind = "silent"
 )
 

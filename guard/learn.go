@@ -117,7 +117,8 @@ func (r *run) mirrored(prompt int) bool {
 	return prompt == r.size || prompt == int(float64(r.size)*r.factor)
 }
 
-// calibrate compares the estimate of the answered request with the provider's count.
+// calibrate compares the estimate of the answered request with the provider's count;
+// force is for refit.
 func (r *run) calibrate(prompt int, force bool) (c transcript.Calibration) {
 	if !r.mirrored(prompt) && prompt != r.known.Prompt { // the same count twice also comes from a server that counts nothing
 		c.Factor, c.Prompt = r.refit(prompt, force)
@@ -126,7 +127,8 @@ func (r *run) calibrate(prompt int, force bool) (c transcript.Calibration) {
 }
 
 // refit returns the factor that a provider's count suggests, and the count. It returns
-// 0 if the factor is too near the current one, or the count is unreliable.
+// 0 if the factor is too near the current one, or the count is unreliable. With force,
+// even a small rise of the factor counts.
 func (r *run) refit(prompt int, force bool) (factor float64, from int) {
 	if prompt < fewTokens || r.size < fewTokens {
 		return 0, 0

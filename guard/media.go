@@ -14,8 +14,8 @@ import (
 )
 
 // Media is the stage "media". It replaces images and documents by notes if a request
-// has too many bytes ([Bytes]), too many media, or a medium that is too large ([Part]).
-// A note names the kind, the size and the entry of the original.
+// has too many bytes ([Bytes]) or media, or a medium that is too large ([Part]). A note
+// names the kind, the size and the entry of the original.
 //
 // If a request has too many bytes, the oldest media go, until the excess and a tenth of
 // the limit are saved. If the error has no figures, about half of their bytes go. If
@@ -124,7 +124,7 @@ func (m medium) bytes() (n int) {
 	return n
 }
 
-// fewer returns the shorter of two lists that is not empty.
+// fewer returns the shorter of two lists, but not an empty one if the other is not.
 func fewer(a, b []medium) []medium {
 	if len(a) == 0 || len(b) > 0 && len(b) < len(a) {
 		return b

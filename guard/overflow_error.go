@@ -41,7 +41,7 @@ func (e *OverflowError) Error() string {
 	if e.Largest == "" {
 		sb.WriteString("take the last message back or shorten it")
 	} else {
-		fmt.Fprintf(&sb, "the largest entry of the last message is %s with ~%d tokens: rewind to the entry before it and append a shorter one", e.Largest, e.LargestSize)
+		fmt.Fprintf(&sb, "the largest entry of the last message is %s with ~%d tokens: rewind to the entry in front of it and append it again, shorter", e.Largest, e.LargestSize)
 	}
 	sb.WriteString(", or shorten the system prompt or the tools, or use a model with a larger window")
 	for _, err := range e.Stages {

@@ -63,5 +63,5 @@ func TestOverflowNamesTheLargestEntry(t *testing.T) {
 	if !ok || e.Largest != last.Origins[0].Entry || e.LargestSize < 10_000 || e.LargestSize > e.Estimate {
 		t.Fatalf("%+v", e)
 	}
-	require.Contains(t, err.Error(), fmt.Sprintf("%s with ~%d tokens: rewind to the entry before it", e.Largest, e.LargestSize))
+	require.Contains(t, err.Error(), fmt.Sprintf("%s with ~%d tokens: rewind to the entry in front of it", e.Largest, e.LargestSize))
 }

@@ -42,7 +42,8 @@ func (ps patterns) match(text string) bool {
 	return slices.ContainsFunc(ps, func(p *lazy.Regexp) bool { return p.Find(text) != nil })
 }
 
-// decides reports whether the rule matches an error, and the name of the decision.
+// decides reports whether the rule matches an error, and returns the name of the
+// decision.
 func (r *rule) decides(signs []string, text string) (name string, ok bool) {
 	for _, s := range signs {
 		if slices.Contains(r.signs, s) {

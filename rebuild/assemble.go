@@ -275,7 +275,7 @@ func (a *assembler) answerFor(n *node, f *transcript.MessageLine, parts int) *it
 	ans.flat = f.Of == "" && f.Kind == transcript.TypeToolUse
 	if f.Of != "" {
 		ans.cut = true // its first line is missing
-		a.report().note("cut-answer", n.id, "its first line %s is not there", f.Of)
+		a.report().note("cut-answer", n.id, "its first line %s is missing", f.Of)
 	}
 	a.now.answers, a.now.byID[id] = append(a.now.answers, ans), ans
 	a.items = append(a.items, ans)

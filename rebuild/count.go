@@ -14,7 +14,7 @@ import (
 //
 // A Tally calls its Counter about once for each message. After a compaction, a clip, a
 // hide or a rewind it counts the history again. After a late result it counts again
-// from the message with the call. It is for one goroutine. A panic of the Counter
+// from the message with the call. A Tally is for one goroutine. A panic of the Counter
 // leaves it unchanged.
 type Tally struct {
 	Counter tokens.Counter

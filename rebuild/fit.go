@@ -14,7 +14,7 @@ import (
 // Fit changes nothing: its result is a view. If it leaves messages out, it also drops
 // the reasoning made after them, as [Reasoned] does.
 func Fit(h History, budget int, size func(transcript.Message) int) (History, Report) {
-	// Blocks of a summary have an entry but no batch.
+	// Blocks of a summary come from an entry without a batch.
 	isSummary := func(_ transcript.Block, o transcript.Origin) bool { return o.Entry != "" && o.Batch == 0 }
 	rest := Without(h.Messages, isSummary)
 	summary := Without(h.Messages, func(b transcript.Block, o transcript.Origin) bool { return !isSummary(b, o) })

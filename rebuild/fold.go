@@ -10,7 +10,7 @@ import (
 
 // ErrNewerFormat reports an entry of a newer format that must not be ignored. Nothing
 // was written. A newer version of this module can read the session.
-var ErrNewerFormat = errors.New("written by a newer version that this one cannot ignore")
+var ErrNewerFormat = errors.New("written by a newer version and must not be ignored")
 
 // Options of a [Fold]. Nil and the zero value are the defaults.
 type Options struct {
@@ -206,8 +206,8 @@ func (f *Fold) History() History {
 }
 
 // Preview returns the history as it would be after adding [Fold.Prompts] and the
-// compaction, and changes nothing. The returned turns are the ones that the compaction
-// keeps. These and its TurnsBefore add up to all turns.
+// compaction, and changes nothing. It also returns the number of turns that the
+// compaction keeps, which excludes its TurnsBefore.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	c.TurnsBefore = max(c.TurnsBefore, 1) // not needed here, and costly to compute
 	after := *f

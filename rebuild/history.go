@@ -7,8 +7,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A History is shown to a model. It has a system prefix, which is empty unless a
-// summary is rendered there, and messages by the rules of this package. It may be
+// A History is shown to a model. It consists of a system prefix, which is empty unless
+// a summary is rendered there, and messages by the rules of this package. It may be
 // empty, and it may end with an assistant message. Every message carries its Origins.
 type History struct {
 	System string `json:"system,omitempty"`

@@ -24,8 +24,8 @@ func (a *assembler) tooLate(c *call, result *node) bool {
 	return false
 }
 
-// addLate shows a result as a user text in the place where it came. The call is nil if
-// none was found. If one comes later, the text goes.
+// addLate shows a result as a user text in the place where it came. c is nil if no call
+// was found; if the call comes later, the text goes.
 func (a *assembler) addLate(r *result, c *call) {
 	b, _ := r.block.(transcript.ToolResultBlock)
 	what, name := "result", ""

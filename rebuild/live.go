@@ -13,7 +13,7 @@ import (
 // the entries that the last live compaction keeps, later ones, and the compaction
 // itself. If the compaction names no kept entry, InForce also returns the last covered
 // one. A transcript with only the batches of these entries gives the same history, if
-// its header has a Base.
+// its header names a Base.
 func (f *Fold) InForce() (ids []string) {
 	path := f.path()
 	start := 0
@@ -59,7 +59,7 @@ func (f *Fold) Since(entries ...string) (ids []string) {
 
 // ErrFewTurns reports that a history has fewer turns than the caller wants to take
 // back.
-var ErrFewTurns = errors.New("there are fewer turns")
+var ErrFewTurns = errors.New("the history has fewer turns")
 
 // BeforeTurn returns the entry ID to which a rewind must go to take back the last n
 // turns. Summarised turns count if their lines were added; the rewind then undoes the

@@ -17,8 +17,8 @@ type Pending struct {
 	// User is the user text since the last answer or stop.
 	User string `json:"user,omitempty"`
 	// Calls are the calls of the last answer without a result. Older calls without a
-	// result come first if they have a dispatch or a decision. The history shows an
-	// error result for each call until the real one is appended.
+	// result, but with a dispatch or a decision, come first. The history shows an error
+	// result for each call until the real one is appended.
 	Calls []PendingCall `json:"calls,omitempty"`
 	// Queued are user texts that wait for the end of the turn.
 	Queued []Queued `json:"queued,omitempty"`

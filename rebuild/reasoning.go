@@ -43,8 +43,8 @@ func PromptHash(system string, tools []transcript.Tool) string {
 // Providers that sign reasoning accept it only where it was made: after the same
 // prompt, messages and reasoning. Among the answers that recorded their request,
 // reasoning therefore stays in the last ones for which three things hold: the answer is
-// [transcript.Answer.Intact], it has the prompt hash, and it was made with the
-// reasoning of all earlier answers that keep theirs. The other answers lose their
+// [transcript.Answer.Intact], its prompt hash is the given one, and it was made with
+// the reasoning of all earlier answers that keep theirs. The other answers lose their
 // reasoning. The renderer handles all remaining reasoning: of answers without a
 // recorded request, of APIs that sign nothing, and of models that imitate Claude.
 //
@@ -107,7 +107,7 @@ func binds(o transcript.Origin) bool { return signs(o.API) && !neutral.Imitates(
 
 // Without returns messages without the blocks for which drop returns true. For a block
 // without an origin, drop gets the zero origin. Without removes a message that becomes
-// empty, and joins its neighbours if they have the same role. It does not modify the
+// empty, and joins its neighbours if their roles are equal. It does not modify the
 // given messages.
 func Without(messages []transcript.Message, drop func(transcript.Block, transcript.Origin) bool) []transcript.Message {
 	out := make([]transcript.Message, 0, len(messages))

@@ -28,7 +28,7 @@ type rendering struct {
 	origins []transcript.Origin
 	start   int     // the index of the first block of the last message
 	results bool    // the last message begins with results
-	inTurn  bool    // the turn has a message
+	inTurn  bool    // a message of the turn exists
 	judge   bool    // the items start at the beginning, so answers can be judged
 	changed int     // the ord of the last line that changed the messages so far
 	rep     *Report // nil if not needed

@@ -18,9 +18,9 @@ type Standing struct {
 	Pins   []transcript.Carried // in the order in which they were set
 	Values []Value              // in the order in which they were last set
 
-	// Calibrations holds one calibration for each model and endpoint; the last one
-	// added is the last. Entries leaves them to the caller, because a compaction may
-	// refute some.
+	// Calibrations holds one calibration for each model and endpoint, ordered by their
+	// last change. Entries leaves them to the caller, because a compaction may refute
+	// some.
 	Calibrations []transcript.Calibration
 	Compacted    int // the TokensAfter of the last compaction, or 0
 	Cleared      int // as in [History]

@@ -92,7 +92,7 @@ func (l *look) find(ctx context.Context, chosen []Selection) (found []*eraser, e
 	return found, errors.Join(errs...)
 }
 
-// ask adds entries to the entries to erase of a session.
+// ask adds entries to erase in a session.
 func (l *look) ask(ref session.Ref, ids ...string) {
 	if l.whole[ref] {
 		return

@@ -71,7 +71,7 @@ func (p *Plan) match() func(transcript.Entry) bool {
 	return p.subject.Match
 }
 
-// beside returns the subject for the Erasers. It is empty if the plan covers only
+// The result is the subject for the Erasers. It is empty if the plan covers only
 // matches in given sessions.
 func (p *Plan) beside() transcript.Subject {
 	if p.among != nil && p.subject.Owner == "" {

@@ -33,7 +33,7 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	case what.Owner != "" && scope != "" && what.Owner != scope:
 		return p, errForeign
 	case what.Owner == "" && len(what.Sessions) == 0 && len(what.Entries) == 0 && what.Match == nil:
-		return p, &session.InputError{Reason: "the erasure names nothing: nothing was erased; set one of its fields"}
+		return p, &session.InputError{Reason: "the erasure selects nothing: nothing was erased; set one of its fields"}
 	case !utf8.ValidString(what.Owner):
 		return p, &session.InputError{Member: "owner", Reason: fmt.Sprintf("%q is not valid UTF-8", what.Owner)}
 	}
@@ -71,7 +71,7 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	for _, s := range what.Entries {
 		_, here := l.rows[s.Session]
 		if !here && !slices.ContainsFunc(s.Entries, func(id string) bool { return l.here[id] }) {
-			return p, about(s.Session, fmt.Errorf("it and its entries in other sessions: %w", fs.ErrNotExist))
+			return p, about(s.Session, fmt.Errorf("neither it nor its entries in other sessions exist: %w", fs.ErrNotExist))
 		}
 	}
 	p.Kept = l.keys(found)
@@ -94,7 +94,7 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 }
 
 // errForeign hides the sessions of other owners.
-var errForeign = fmt.Errorf("there are no such sessions in the scope: %w", fs.ErrNotExist)
+var errForeign = fmt.Errorf("no such sessions in the scope: %w", fs.ErrNotExist)
 
 // wholeOf returns the places that hold parts of a whole session. A session that cannot
 // be read goes all the same.

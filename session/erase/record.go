@@ -72,7 +72,7 @@ func (r *run) read(ctx context.Context) error {
 			}
 			var part Plan
 			if err := json.Unmarshal(c.Data, &part); err != nil {
-				return fmt.Errorf("the plan cannot be read: plan it again, then delete this session: %w", err)
+				return fmt.Errorf("the plan cannot be read: make a new plan, then delete this session: %w", err)
 			}
 			p.Sessions, p.Owners = append(p.Sessions, part.Sessions...), append(p.Owners, part.Owners...)
 			p.Archived, p.Entries = append(p.Archived, part.Archived...), append(p.Entries, part.Entries...)

@@ -229,9 +229,8 @@ func (r *run) delete(ctx context.Context, row session.Info, remove func() error)
 	return err
 }
 
-// entries erases entries of one session, if it has any. It archives a session again
-// that was archived. It reports whether the session exists and its new lines are in
-// place.
+// entries erases entries of one session, if it has any. It archives an archived session
+// again. It reports whether the session exists and its new lines are in place.
 func (r *run) entries(ctx context.Context, x *eraser) (here bool, err error) {
 	rewrite := func() error {
 		s, err := get(ctx, r.st, x.ref)

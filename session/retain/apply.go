@@ -42,11 +42,11 @@ type protectedError string
 func (e protectedError) Error() string { return "protected: " + string(e) }
 
 // Apply carries out a plan, and adds each session that it deletes to the ledger, see
-// [Removals]. It checks each session again just before. The session stays if anything
-// was appended since the plan was made, if it is protected now, or if a turn is
-// running. It also stays if it is no longer too old, because a clock was corrected. The
-// store checks under its locks that nothing was appended, so no acknowledged message is
-// lost.
+// [Removals]. It checks each session again just before it changes it. The session stays
+// if anything was appended since the plan was made, if it is protected now, or if a
+// turn is running. It also stays if it is no longer too old, because a clock was
+// corrected. The store checks under its locks that nothing was appended, so no
+// acknowledged message is lost.
 //
 // Apply refuses a plan for more than a quarter of the sessions with [ErrForce], unless
 // its Force is set. The trash of a refused plan also stays, because a fast clock may
