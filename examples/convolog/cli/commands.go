@@ -101,7 +101,7 @@ Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
   help COMMAND             show arguments and flags of a command
 
 Name a session by its ID, the start of its ID, or its key. With every command:
-  --dir FOLDER, --url [URL]   default .convolog, http://localhost:1933
+  --dir FOLDER, --url [URL]   store; default .convolog, http://localhost:1933
   --token TOKEN               the token of the server; default CONVOLOG_TOKEN
   --json                      print JSON, for scripts
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 doctor has findings
