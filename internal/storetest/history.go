@@ -45,7 +45,7 @@ func CheckRequest(t testing.TB, s *session.Session) {
 }
 
 // CheckSound appends two messages to a session. It checks that the history and the full
-// history are valid, and that the session has no damage.
+// history are valid, and that the session is not damaged.
 func CheckSound(t *testing.T, st *session.Store, ref session.Ref) {
 	t.Helper()
 	s, err := st.Get(t.Context(), ref)

@@ -33,7 +33,7 @@ type Call struct {
 }
 
 // calls are the watched system calls and the values of Kind for them. An open that may
-// make or empty a file has the kind create.
+// make or empty a file is a create.
 var calls = map[uint32]string{
 	unix.SYS_OPENAT: "open", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write", unix.SYS_FTRUNCATE: "truncate",
 	unix.SYS_FSYNC: "sync", unix.SYS_FDATASYNC: "sync", unix.SYS_MKDIRAT: "mkdir", unix.SYS_UNLINKAT: "unlink",

@@ -127,7 +127,7 @@ func LookAt(ctx context.Context, s *session.Session) (Seen, error) {
 	// The estimate of tokens also depends on the time of the last count of the whole history.
 	info.Size, info.End, info.Tokens = 0, 0, 0
 	if info.State == session.Expired {
-		info.State = session.Live // a restart has another clock
+		info.State = session.Live // the clock of a restart is different
 	}
 	one.info = encode(info)
 	return one, nil

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// runes is the length of the longest title that Of makes, in runes.
+// runes is the length of the longest title in runes.
 const runes = 60
 
 // Of makes a title from the text of a user: the first line after blocks that programs
@@ -71,7 +71,7 @@ func afterBlock(text string) (rest string, ok bool) {
 				return after, true
 			}
 		}
-		return rest, true // the fence has no end: its first line becomes the title
+		return rest, true // the fence never ends: its first line becomes the title
 	}
 	return "", false
 }

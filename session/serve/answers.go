@@ -121,8 +121,7 @@ func (sv *Server) answerAll(s *session.Session) error {
 	}
 }
 
-// maxPause is the longest time between two looks at whether another server's turn is
-// over.
+// maxPause is the longest pause between two attempts to begin a turn.
 const maxPause = time.Second
 
 // begin takes one of this server's slots for the owner and begins a turn, which closes
@@ -149,9 +148,9 @@ func (sv *Server) begin(s *session.Session, owner string) (*turn.Turn, error) {
 	}
 }
 
-// oneTurn ends the previous turn if it is still open, and answers the next queued text.
-// A turn whose held calls were all decided is continued instead. It reports whether
-// there was a turn to answer.
+// oneTurn ends the previous turn if it is still open, and answers the next queued text. If
+// all held calls of the previous turn are decided, it continues that turn instead. It
+// reports whether there was a turn to answer.
 func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err error) {
 	keep := context.WithoutCancel(sv.life)
 	held, err := suspended(keep, s)
@@ -203,8 +202,7 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 	return true, errors.Join(sv.endOpen(keep, s, why), next.End())
 }
 
-// respond calls the responder, and returns the reason for the end of a turn that the
-// responder left without an answer.
+// respond calls the responder, and returns the reason if the answer is missing.
 func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entry) (why string) {
 	ctx, cancel := context.WithCancelCause(sv.life)
 	defer cancel(nil)
@@ -299,8 +297,7 @@ func isOpen(ctx context.Context, s *session.Session) (bool, error) {
 	return true, nil
 }
 
-// lastDrained returns the last message of a user if it was drained from the queue, and
-// else the zero entry.
+// lastDrained returns the last message of a user, or the zero entry if it was not queued.
 func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry, err error) {
 	before := ""
 	for range lookBack / 64 {
@@ -339,8 +336,7 @@ func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 }
 
 // wake ends a turn that a dead server left open, and starts answering queued texts. If
-// another server runs the turn, wake starts a wait for the end of that turn in the
-// background.
+// another server runs the turn, answering waits in the background for its end.
 func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if sv.opts.Respond == nil || sv.isAnswering(s) {
 		return nil

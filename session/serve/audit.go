@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// refusals limits reports to one a second, so that guessing cannot fill the log. The
-// reports are about requests without a known key, and requests that the principal may
-// not make.
+// refusals limits reports of requests without a known key, and of requests that the
+// principal may not make. Only one a second is reported: guessing cannot fill the log.
 type refusals struct {
 	mu   sync.Mutex // guards the fields below
 	next time.Time

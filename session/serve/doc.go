@@ -27,10 +27,9 @@
 // # Write a surface
 //
 // A [Surface] is a table of routes and a form of problems. The function of a route gets a
-// [Request] after its principal, body and size were checked. The Store of the request is
-// limited to the sessions of the principal. [Request.Say] queues a text for the
-// responder. [Request.Turn] and [Request.Stream] stream the answer and resume it. Package
-// zyhive is an example.
+// [Request] after its principal, body and size were checked. Its Store is limited to the
+// sessions of the principal. [Request.Say] queues a text for the responder. [Request.Turn]
+// and [Request.Stream] stream the answer and resume it. Package zyhive is an example.
 //
 // # Keep others out
 //
@@ -48,15 +47,14 @@
 // a quarter to others, and Options.Admit adds quotas of the application. A session of
 // another owner gets the same answer as a session that does not exist, except that its ID
 // cannot be taken. Problems (RFC 9457) have stable codes and point to the wrong member.
-// Problems and the log never name paths, keys or texts. No browser shows an answer as a
-// page, except for [Page].
+// Neither they nor the log name paths, keys or texts. Browsers show only [Page] as a page.
 //
 // The server calls Options.Auth for every request, so a function that reads the keys anew
 // rotates and revokes them. Open streams of a revoked key continue until they end.
 //
 // # Show a page
 //
-// With [Page] in Options.Surfaces the server has a page at /page, one file that loads
+// With [Page] in Options.Surfaces the server serves a page at /page, one file that loads
 // no other file. It shows sessions with search and filters; messages with calls, results
 // and reasoning folded; the content of the window, and places of compactions; answers
 // while they are written; titles, forks and exports. Administrators also see the logs

@@ -35,7 +35,7 @@ type Route struct {
 	Do func(*Request) error `json:"-"`
 
 	// Audit names an action on whole sessions, such as delete or export. The server logs
-	// each such request with its owner. Empty means that the route has no such action.
+	// each such request with its owner. Empty means no such action.
 	Audit string `json:"-"`
 
 	// In and Out have the types of the request and of its answer in JSON, for /openapi.json.
@@ -259,7 +259,7 @@ func (q *Request) drop() {
 	q.size, q.data = 0, nil
 }
 
-// read reads the body. Afterwards the connection has no read deadline.
+// read reads the body, and then removes the read deadline of the connection.
 func (q *Request) read() (err error) {
 	if !q.hasBody() {
 		return nil
@@ -295,7 +295,7 @@ func (q *Request) Decode(v any) error {
 	return nil
 }
 
-// has reports whether the body has a media type. The check refuses text/plain, which pages
+// has reports whether the body is of a media type. The check refuses text/plain, which pages
 // of other sites can send without a preflight request.
 func (q *Request) has(media string) bool {
 	text := q.Header.Get("Content-Type")

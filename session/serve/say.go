@@ -73,8 +73,8 @@ func (q *Request) Stop(s *session.Session) error {
 	return err
 }
 
-// Status reports whether a session has an unfinished answer or a text that waits for one,
-// and whether this server works on it.
+// Status reports whether an answer of a session is unfinished or a text waits for one, and
+// whether this server works on it.
 func (q *Request) Status(s *session.Session) (running, here bool, err error) {
 	begin, err := runningTurn(q.Context(), s)
 	return begin != "", q.sv.isAnswering(s), err

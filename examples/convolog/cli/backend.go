@@ -15,8 +15,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A backend is a store in a folder, in a database or on a server. It has the methods that
-// commands call. The exported methods mean the same as the library's.
+// A backend is a store in a folder, in a database or on a server. Commands call its
+// methods. The exported methods mean the same as the library's.
 type backend interface {
 	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)
 	Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error]

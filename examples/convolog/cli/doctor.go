@@ -49,7 +49,7 @@ var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageUTF8:      {Text: "A record contains bytes that are not UTF-8: the disk or another program has changed it.", Way: compare},
 	transcript.DamageNotJSON:   {Text: "This is not JSON: another program or a person has written to the file, or the disk has changed it.", Way: compare},
 	transcript.DamageNotObject: {Text: "This is JSON, but not a record: another program or a person has written to the file.", Way: compare},
-	transcript.DamageMalformed: {Text: "A record has no type, or a member of the wrong type: another program has written it.", Way: compare},
+	transcript.DamageMalformed: {Text: "A record lacks a type, or has a member of the wrong type: another program has written it.", Way: compare},
 	transcript.DamageTooLong:   {Text: "A line is too long to read.", Way: "look at the line with another tool; the rest of the file is read"},
 	transcript.DamageCRC:       {Text: "The checksum of a record is wrong: the record was changed after it was written. It is still read.", Way: "compare the record with a copy of the file"},
 }

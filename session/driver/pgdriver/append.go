@@ -148,7 +148,7 @@ func (d *Driver) verdict(c *call) error {
 	case "conflict":
 		return driver.ErrConflict
 	}
-	return fmt.Errorf("the function append returned %q: the tables have another version", c.out.status)
+	return fmt.Errorf("the function append returned %q: the tables are of another version", c.out.status)
 }
 
 // known returns the body of a session that this driver used last, or 0.

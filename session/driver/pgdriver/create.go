@@ -44,8 +44,8 @@ func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(gen 
 var errAgain = errors.New("the key has changed during the call")
 
 // create makes a session. It calls header with the next gen of the key, and fails with
-// errAgain if another call took that gen, or if only is set and the key has a current
-// session.
+// errAgain if another call took that gen. If only is set, it also fails with errAgain if
+// there is a current session of the key.
 func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more []driver.Line, only bool) (row driver.Row, err error) {
 	if err := driver.CheckKey(key); err != nil {
 		return row, err
@@ -157,7 +157,7 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, li
 	var l driver.Line // stays empty for a given gen
 	if row.Gen = max(row.Gen, given); given == 0 {
 		current, err := d.current(ctx, row.KeyRef())
-		if err != nil && !errors.Is(err, errNoSession) { // otherwise the key has no current session
+		if err != nil && !errors.Is(err, errNoSession) { // otherwise the key lacks a current session
 			return row, err
 		}
 		if current.ID == ref.ID {

@@ -94,8 +94,8 @@ package pgdriver
 // locks the row of the session, or finds the ID in the table unborn.
 //
 // Memory files are rows, and their locks are leases. A write carries all leases of its
-// driver, and fails once one of them has ended. Each attempt of a write has a name. A retry
-// first revokes that name, so the earlier attempt fails even if the server still runs it.
+// driver, and fails once one of them has ended. A write names its attempt. A retry first
+// revokes that name, so the earlier attempt fails even if the server still runs it.
 //
 // A pooler reports another process ID than pg_backend_pid, and one query at Open detects
 // this. Statements are prepared only without a pooler.

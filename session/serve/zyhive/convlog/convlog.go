@@ -1,5 +1,5 @@
 // Package convlog logs the messages that a program receives and delivers on its channels.
-// Each chat has its own log, for administrators. A log stays when a session is compacted
+// Each chat gets its own log, for administrators. A log stays when a session is compacted
 // or deleted. Agents cannot read a log: no method of a [Writer] returns content of a log,
 // and no package of this module imports this one.
 //

@@ -20,9 +20,9 @@ import (
 
 var _ transcript.Eraser = (*Log)(nil)
 
-// PlanErase implements [transcript.Eraser]. The owner of a subject is a sender. If a chat
-// has no other sender, all its messages are erased, including replies. In other chats
-// only the messages of that sender are erased. Match gets each message as an entry of the
+// PlanErase implements [transcript.Eraser]. The owner of a subject is a sender. In a chat
+// without another sender all messages are erased, including replies. In other chats only
+// the messages of that sender are erased. Match gets each message as an entry of the
 // user or the assistant, with the sender and the Extra as application data.
 func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) {
