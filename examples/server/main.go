@@ -1,5 +1,5 @@
-// Server serves conversations over HTTP, and answers survive a kill: kill the server
-// while it answers, start it again, and clients continue where they were.
+// Server serves conversations over HTTP. Answers survive a kill: kill the server while
+// it answers, start it again, and clients continue where they were.
 //
 //	go run ./examples/server -token your-key
 //	curl -N localhost:8080/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json' -H 'X-API-Key: your-key'

@@ -16,8 +16,8 @@ const (
 // Encode returns a file name without an extension. Lower-case letters, digits, '_' and
 // '-' stay; every other byte, and the first byte of a Windows device name such as "con",
 // becomes %xx. If the result is over 120 bytes, it becomes its first 60 bytes, '-' and
-// the SHA-256 of the name, which is longer than any unhashed name. So two names never
-// share a file, even on a disk that ignores case, and no name leads out of its folder.
+// the SHA-256 of the name. Such a name is longer than any unhashed name. So two names
+// never share a file, even on a disk that ignores case, and no name leaves its folder.
 func Encode(name string) string {
 	device := isDevice(name)
 	if len(name) <= maxName && !device && strings.IndexFunc(name, func(r rune) bool { return !stays(r) }) < 0 {

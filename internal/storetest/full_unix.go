@@ -40,8 +40,8 @@ func Say(s *session.Session, n int, more string) error {
 }
 
 // CheckContinues opens the store again after turns of [Say]. It checks that the session
-// contains all messages up to the last, that its row counts them, that there is no damage,
-// and that it takes another append.
+// contains all messages up to the last, and that its row counts them. It also checks that
+// the session is not damaged and takes another append.
 func CheckContinues(dir string) error {
 	st, s, err := OpenSession(dir)
 	if err != nil {

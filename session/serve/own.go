@@ -27,10 +27,10 @@ var ownRoutes = []Route{
 	onStore(Route{Method: "GET", Path: ownStore + "/usage", Summary: "Sum up the usage of models."}, (*Request).ownUsage),
 	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow changed sessions.", Media: mediaEvents}, (*Request).ownChanges),
 	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search conversations.", Media: mediaLines}, (*Request).ownSearch),
-	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan an archiving or deletion of sessions.", Admin: true}, (*Request).ownPlan),
-	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Audit: "retention", Summary: "Carry out a plan of retention.", Admin: true}, (*Request).ownApply),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan the archiving or deletion of sessions.", Admin: true}, (*Request).ownPlan),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Audit: "retention", Summary: "Carry out a retention plan.", Admin: true}, (*Request).ownApply),
 	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan an erase.", Admin: true}, (*Request).ownPlanErase),
-	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Audit: "erase", Summary: "Carry out a plan of an erase.", Admin: true}, (*Request).ownErase),
+	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Audit: "erase", Summary: "Carry out an erase plan.", Admin: true}, (*Request).ownErase),
 	{Method: "POST", Path: ownStore + "/import", Audit: "import", Summary: "Import a transcript of this or another program.", Admin: true, In: lines{}, Out: []ownImported{}, Do: (*Request).ownImport},
 	onStore(Route{Method: "GET", Path: ownStore + "/removed", Summary: "List deleted sessions, with the rule and the usage."}, (*Request).ownRemoved),
 

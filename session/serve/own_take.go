@@ -40,8 +40,8 @@ func (q *Request) take(v any) error {
 	return &p
 }
 
-// misfit returns a pointer to a member of data that is unknown to t or has the wrong type,
-// or "" if it finds none.
+// misfit returns the JSON pointer of a member of data that t lacks or that has the wrong
+// type, or "" if it finds none.
 func misfit(err error, data []byte, t reflect.Type) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		path := strings.Split(wrong.Field, ".")

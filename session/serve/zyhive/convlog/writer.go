@@ -61,9 +61,9 @@ var errRepeated = errors.New("some entries are already in the log")
 // Append adds entries to the log of a channel, and creates the log if it is missing. It does not
 // write an entry again whose MessageID is among the last 4,096 IDs of the log; of a newly opened
 // log it knows the IDs in the last 4 MiB. A nil error means that all other entries are stored by
-// the policy of [Options].Sync. After an error no entry is stored, with one exception: after a
-// [*driver.NotDurableError] the entries may be stored, and the next append to the channel first
-// copies the log to new blocks. After a crash the log may contain only the first of the entries.
+// the policy of [Options].Sync. After an error no entry is stored, except after a
+// [*driver.NotDurableError]. Then the entries may be stored, and the next append to the channel
+// first copies the log to new blocks. After a crash the log may contain only the first entries.
 func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error {
 	if err := c.check(); err != nil {
 		return err
