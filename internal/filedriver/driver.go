@@ -106,21 +106,19 @@ type index struct {
 
 	mu sync.Mutex // guards the fields below; taken after the lock
 	rows
-	file    *os.File        // nil if missing
-	info    fs.FileInfo     // of file
-	applied int64           // offset after the last line that was applied: set by read
-	version int             // of the file; 0 if its first line lacks it
-	by      atomic.Int64    // this process as a writer; 0 before its first append
-	named   atomic.Bool     // the file names it
-	writers map[int64]bool  // open ones; true if found dead, see seekDead
-	changes map[string]bool // sessions whose files count until their next row
-	deletes map[string]bool // begun and perhaps not finished
-	erases  map[string]bool // the same
-	// missing holds rows of sessions whose transcripts are gone, although the index records
-	// no deletion.
-	missing map[string]*entry
-	remake  bool        // the next writer must rewrite the file: set by refresh and apply, cleared by rewrite and by a head of this boot
-	said    folderTimes // the last ones in the file
+	file    *os.File          // nil if missing
+	info    fs.FileInfo       // of file
+	applied int64             // offset after the last line that was applied: set by read
+	version int               // of the file; 0 if its first line lacks it
+	by      atomic.Int64      // this process as a writer; 0 before its first append
+	named   atomic.Bool       // the file names it
+	writers map[int64]bool    // open ones; true if found dead, see seekDead
+	changes map[string]bool   // sessions whose files count until their next row
+	deletes map[string]bool   // begun and perhaps not finished
+	erases  map[string]bool   // the same
+	missing map[string]*entry // not in rows: their transcripts are gone, and the index records no deletion
+	remake  bool              // the next writer must rewrite the file: set by refresh and apply, cleared by rewrite and by a head of this boot
+	said    folderTimes       // the last ones in the file
 	learned
 }
 
