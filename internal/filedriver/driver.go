@@ -66,7 +66,7 @@ type Driver struct {
 
 	mu      sync.Mutex          // guards the fields below
 	agents  map[string]*agent   // by their names
-	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember, cleared by cause and identify
+	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember and identifyArchive, cleared by cause and identify
 	closing context.Context     //nolint:containedctx // done when Close begins
 	close   func()
 	ops     sync.WaitGroup // calls under way
@@ -152,14 +152,6 @@ type openLog struct {
 	used    uint64 // logs.uses at its last use: set by acquire
 	evicted bool   // a call is to close it, unless it is used: set by surplus, cleared by acquire
 	stale   bool   // its file was removed, and its last user closes it: set by ended
-}
-
-// A mark distinguishes a transcript from another of its name, for example one imported
-// again with the same header. It is for closed logs: an open log notices itself that
-// its file was replaced. The zero mark fits every transcript.
-type mark struct {
-	size int64  // of the marked beginning; if below 0 no transcript fits
-	sum  uint64 // of the first and the last bytes of the beginning
 }
 
 // A watch is one call of Watch.

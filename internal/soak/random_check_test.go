@@ -36,9 +36,11 @@ type world struct {
 	tried   map[string]bool
 	gone    map[string]string // erased words, and the reason
 	erasing bool              // whether any erase was tried
+	acts    []act
 }
 
 func (w *world) add(a act) {
+	w.acts = append(w.acts, a)
 	what := a.Session
 	if a.Did == "erase" {
 		what, w.erasing = a.IDs[0], true
@@ -68,7 +70,8 @@ func TestRandomOperations(t *testing.T) {
 	t.Parallel()
 	rounds := storetest.Extent(*storetest.Faults, 1, 20, 7000)
 	const perStore = 4 // rounds
-	rnd := rand.New(rand.NewPCG(41, 7))
+	seed := storetest.Extent(*storetest.Faults, 41, 42, rand.Uint64())
+	rnd := rand.New(rand.NewPCG(seed, 0))
 	var dir string
 	var w *world
 	appended := 0
@@ -110,7 +113,10 @@ func TestRandomOperations(t *testing.T) {
 		wg.Wait()
 		w.check(t, dir)
 		if t.Failed() {
-			t.Fatalf("round %d failed", round)
+			for _, a := range w.acts {
+				t.Logf("%s %+v", a.At.Format("05.000000"), a)
+			}
+			t.Fatalf("round %d of seed %d failed", round, seed)
 		}
 		if (round+1)%perStore == 0 || round == rounds-1 {
 			appended += len(w.word)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
@@ -27,11 +28,12 @@ func init() { storetest.Register("random", randomChild) }
 
 // An act is an operation that a process announces before it, and again when it succeeded.
 type act struct {
-	Did     string // append, delete, trash, fork or erase
+	Did     string // append, compact, delete, trash, fork, erase or state
 	Done    bool
 	Session string
 	Words   []string // of an append, one for each entry; of an erase
-	IDs     []string // of the entries of an append
+	IDs     []string // of the entries of an append; the session of a fork
+	At      time.Time
 }
 
 // An actor runs random operations in one goroutine of a process.
@@ -67,6 +69,7 @@ func randomChild(args []string, _ io.Reader, stdout io.Writer) error {
 			st: st, rnd: rand.New(rand.NewPCG(seed, uint64(g))), name: fmt.Sprintf("%sg%d", name, g),
 			acked: map[string][]string{}, words: map[string]string{},
 			tell: func(a act) error {
+				a.At = time.Now()
 				mu.Lock()
 				defer mu.Unlock()
 				return out.Encode(a)
@@ -120,8 +123,10 @@ func (a *actor) step() (op string, err error) {
 		{"append with a key", 12, func() error { return a.append(s, fmt.Sprintf("%s-%d", a.name, a.n)) }},
 		{"read", 10, func() error { return a.read(s) }},
 		{"compact", 6, func() error {
-			_, err := s.Compact(storetest.Background, &compact.Options{Keep: compact.Keep{Turns: 1}})
-			return err
+			return a.told(act{Did: "compact", Session: info.ID}, func(*act) error {
+				_, err := s.Compact(storetest.Background, &compact.Options{Keep: compact.Keep{Turns: 1}})
+				return err
+			})
 		}},
 		{"rewind", 4, func() error {
 			return a.entry(s, 10, func(e transcript.Entry) error { return s.Rewind(storetest.Background, e.ID) })
@@ -147,7 +152,9 @@ func (a *actor) step() (op string, err error) {
 			if info.State == session.Archived {
 				to = session.Live
 			}
-			return a.st.SetState(storetest.Background, info.Ref, to, -1)
+			return a.told(act{Did: "state", Session: info.ID, Words: []string{string(to)}}, func(*act) error {
+				return a.st.SetState(storetest.Background, info.Ref, to, -1)
+			})
 		}},
 		{"trash", 2, func() error {
 			return a.told(act{Did: "trash", Session: info.ID}, func(*act) error { return retain.Trash(storetest.Background, a.st, info.Ref) })
@@ -266,8 +273,11 @@ func (a *actor) entry(s *session.Session, n int, do func(transcript.Entry) error
 }
 
 func (a *actor) fork(s *session.Session, id string) error {
-	return a.told(act{Did: "fork", Session: s.Ref().ID}, func(*act) error {
-		_, err := s.Fork(storetest.Background, id, nil)
+	return a.told(act{Did: "fork", Session: s.Ref().ID}, func(what *act) error {
+		f, err := s.Fork(storetest.Background, id, nil)
+		if err == nil {
+			what.IDs = []string{f.Ref().ID}
+		}
 		return err
 	})
 }
@@ -277,7 +287,8 @@ func (a *actor) restore() error {
 	if err != nil || len(infos) == 0 {
 		return err
 	}
-	return retain.Restore(storetest.Background, a.st, infos[a.rnd.IntN(len(infos))].Ref)
+	ref := infos[a.rnd.IntN(len(infos))].Ref
+	return a.told(act{Did: "state", Session: ref.ID}, func(*act) error { return retain.Restore(storetest.Background, a.st, ref) })
 }
 
 // erase erases an entry and its copies in forks.
