@@ -67,8 +67,9 @@ type Options struct {
 	// Admit, if set, may refuse a request of a known sender before the body is read, for
 	// quotas of the application. A [Problem] is sent unchanged, any other error as 429.
 	Admit func(context.Context, Principal, Demand) error
-	// Memory, if set, learns from the chapters of a commit, during the request, and an
-	// erase of an owner removes the owner's memories. Surfaces may search it.
+	// Memory, if set, learns from the chapters of a session that a request commits, before
+	// the answer is sent. Erasing an owner also removes the owner's memories. Surfaces may
+	// search Memory.
 	Memory *memory.Store
 	// Surfaces are the routes to serve; empty means [Own] alone.
 	Surfaces []Surface
@@ -85,7 +86,8 @@ type Options struct {
 	ChannelLogs func(context.Context, ChannelQuery) (any, error)
 
 	// MaxBody is the largest body of a request in bytes; 0 means 4 MiB. All bodies together
-	// may take 16 times as much, and the bodies of one owner three quarters of this.
+	// may take 16 times MaxBody. The bodies of one owner may take three quarters of that
+	// total.
 	MaxBody int64
 	// Generations is the largest number of concurrent answers; 0 means 64. Others wait. The
 	// sessions of one owner get at most three quarters, and waiting owners take turns.

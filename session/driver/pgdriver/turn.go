@@ -24,7 +24,8 @@ type lease struct {
 // LockTurn implements [driver.Driver]. The lock is a lease: if the process dies, the lock
 // ends after Options.Lease. A process that pauses for longer loses the lock. Then its
 // appends to the session fail with [driver.ErrBusy] until it releases the turn. Calling
-// release again does nothing. The lock is renewed after Close, until the pool is closed.
+// release again does nothing. Close does not end the lock: it is renewed until the turn is
+// released or the pool is closed.
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
 	entering := ctx
 	if wait {
