@@ -86,8 +86,7 @@ type Options struct {
 	ChannelLogs func(context.Context, ChannelQuery) (any, error)
 
 	// MaxBody is the largest body of a request in bytes; 0 means 4 MiB. All bodies together
-	// may take 16 times MaxBody. The bodies of one owner may take three quarters of that
-	// total.
+	// may take 16 times MaxBody, and all bodies of one owner 12 times MaxBody.
 	MaxBody int64
 	// Generations is the largest number of concurrent answers; 0 means 64. Others wait. The
 	// sessions of one owner get at most three quarters, and waiting owners take turns.
