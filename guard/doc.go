@@ -11,8 +11,8 @@
 // suffices, it does only that. Otherwise it runs its stages in order until the history
 // fits:
 //
-//   - [Media] replaces images and documents by notes, if there are too many or they are
-//     too large;
+//   - [Media] replaces images and documents by notes, if the request has too many bytes,
+//     there are too many media, or one is too large;
 //   - [Clip] shortens long tool results;
 //   - [Compact] replaces the older part of the history by a summary.
 //

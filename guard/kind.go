@@ -57,8 +57,9 @@ func (k Kind) IsOverflow() bool {
 
 // An Overflow is the result of [Classify] for an error.
 type Overflow struct {
-	// Kind is the part that was too large. For any kind but NotOverflow, it helps to
-	// make that part smaller.
+	// Kind is the part that was too large or refused. For any kind but NotOverflow, a
+	// smaller request of the right sort helps. For [Part], it must leave out or change
+	// that part.
 	Kind Kind
 
 	// Refused names the refused part of the kind [Part], and is otherwise empty.

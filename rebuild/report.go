@@ -57,7 +57,7 @@ func (r Repair) String() string {
 //	dropped-member       a member of a block that the target does not know was left out
 //	rewritten-id         a call ID was changed, on both sides
 //	replaced-block       a block that the target does not take became a text
-//	moved-media          an image or a document was moved after the results: the target takes only texts in them
+//	moved-media          an image or a document of a result was moved after the results: the target takes only texts in them
 //	split-answer         an answer with more calls than the target takes became several, each with its results
 //	added-answer         a short answer was put before a user message
 //	added-text           a short user text was put after an answer at the end

@@ -252,7 +252,7 @@ func escapeLen(s []byte) int {
 }
 
 // unescape decodes the \u escape at the beginning of s, or both escapes of a surrogate
-// pair. It also returns the length of the decoded text.
+// pair. It also returns the length of the escapes in s.
 func unescape(s []byte) (rune, int) {
 	r, _ := hex4(s)
 	if utf16.IsSurrogate(r) {

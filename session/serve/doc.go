@@ -45,9 +45,9 @@
 // together. [Server.HTTPServer] limits headers. Options.Requests limits the open requests
 // of one owner, including streams and searches. The bodies and answers of one owner leave
 // a quarter to others, and Options.Admit adds quotas of the application. A session of
-// another owner gets the same answer as a session that does not exist, except that its ID
-// cannot be taken. Problems (RFC 9457) have stable codes and point to the wrong member.
-// Neither they nor the log name paths, keys or texts. Browsers show only [Page] as a page.
+// another owner gets the same answer as a missing one, except that its ID cannot be taken.
+// Problems (RFC 9457) have stable codes and point to the wrong member. Neither they nor
+// the log name paths, keys or texts. Every answer but [Page] forbids display as a page.
 //
 // The server calls Options.Auth for every request, so a function that reads the keys anew
 // rotates and revokes them. Open streams of a revoked key continue until they end.

@@ -14,7 +14,7 @@
 //
 // A nil error means that the server has committed, with its setting of
 // synchronous_commit. Unless Options.Async is set, [Open] fails if synchronous_commit or
-// fsync is off. After a failover, the data that replication had copied is there.
+// fsync is off. A failover keeps only the data that replication had copied.
 //
 // A call that loses its connection checks whether it was committed, and otherwise tries
 // again, for half a minute. Then it returns an [*UnknownError]. Reads are also repeated
@@ -45,7 +45,7 @@
 // # Rights
 //
 // The first [Open] makes the tables. Its role needs CREATE on the database, or on an
-// existing schema. Every other role then needs these rights:
+// existing schema. Another role that opens the driver later needs these rights:
 //
 //	GRANT USAGE ON SCHEMA convolog TO app;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA convolog TO app;

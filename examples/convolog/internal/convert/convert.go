@@ -43,7 +43,7 @@ type Job struct {
 }
 
 // New returns a job. The last of names is the folder to write to, and the others are files
-// and folders to read.
+// and folders to read. It fails if a name is missing or empty, or if the format is unknown.
 func New(names []string, to, model string, dry bool) (Job, error) {
 	j, rest := Job{to: to, model: model, dry: dry}, names
 	switch {
