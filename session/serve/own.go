@@ -55,7 +55,7 @@ var ownRoutes = []Route{
 	onRef(Route{Method: "POST", Path: ownSession + "/restore", Audit: "restore", Summary: "Bring back an archived or trashed session."}, (*Request).ownRestore),
 	onSession(Route{Method: "GET", Path: ownSession + "/pending", Summary: "Read unfinished work: calls, a missing answer, the queue."}, (*Request).ownPending),
 	onSession(Route{Method: "POST", Path: ownSession + "/calls/{entry}/decision", Summary: "Decide on a call and continue the answer."}, (*Request).ownDecide),
-	onSession(Route{Method: "POST", Path: ownSession + "/interrupt", Summary: "Stop the running turn."}, (*Request).ownInterrupt),
+	onSession(Route{Method: "POST", Path: ownSession + "/interrupt", Summary: "Ask the running turn to stop."}, (*Request).ownInterrupt),
 	onSession(Route{Method: "GET", Path: ownSession + "/pins", Summary: "List the pinned texts."}, (*Request).ownPins),
 	onSession(Route{Method: "PUT", Path: ownSession + "/pins/{entry}", Summary: "Pin a text."}, (*Request).ownPin),
 	onSession(Route{Method: "DELETE", Path: ownSession + "/pins/{entry}", Summary: "Take a pin back."}, (*Request).ownUnpin),

@@ -42,7 +42,7 @@ const compare = "compare the place with a copy of the file; the rest of the file
 // explanations describe each kind of damage.
 var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageTorn: {
-		Text: "A record is incomplete: its process was killed, or the disk was full. Such a record was never acknowledged.",
+		Text: "A record is incomplete. If its process was killed, or the disk was full, it was never acknowledged.",
 		Way:  "no action is needed; the record stays in the file and is skipped", Note: true,
 	},
 	transcript.DamageNUL:       {Text: "There are NUL bytes. A power cut leaves them where data had not reached the disk.", Way: "the lost bytes were not yet on stable storage; if you need them, take them from a copy of the file. The rest is read"},

@@ -40,7 +40,7 @@ var (
 	leftover = repairable("leftover",
 		"A process was killed while it wrote this temporary file, or still writes it.", "the file is never read; a repair removes it if its writer is dead")
 	halfErased = repairable("half-erased",
-		"A deletion or an erase was interrupted, and some of its words are still there.", "opening the store for writing finishes the deletion")
+		"A deletion or an erase was interrupted, and some of its words are still there.", "opening the store for writing finishes it")
 	twice = note("archived-twice",
 		"A session has both an archive and a transcript. The archive is ignored.", "restore the session: that removes the archive if the transcript begins with all lines of the archive. Otherwise inspect both, and move one of them away")
 	stranger = note("stranger",

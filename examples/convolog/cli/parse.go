@@ -110,7 +110,7 @@ var flagDefs = []flagDef{
 	{"yes", "", "do it; without --yes erase only shows the plan", func(o *options) any { return &o.yes }},
 	{"repair", "", "make the safe repairs", func(o *options) any { return &o.repair }},
 
-	{"mask", "", "mask secrets in the store, now and in later writes", func(o *options) any { return &o.mask }},
+	{"mask", "", "mask secrets in the store, now and in all later writes", func(o *options) any { return &o.mask }},
 	{"as", "FORM", "jsonl, markdown, html, anthropic, gemini ...", func(o *options) any { return &o.as }},
 	{"to", "FORM", "the form: native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},

@@ -98,7 +98,7 @@ func (b chatBody) content() (content []transcript.Block, err error) {
 	for _, image := range b.Images {
 		media, data, ok := strings.Cut(strings.TrimPrefix(image, "data:"), ";base64,")
 		if _, err := base64.StdEncoding.DecodeString(data); !ok || err != nil || !strings.HasPrefix(image, "data:image/") {
-			return nil, serve.Invalid("an image is not a base64 data URL")
+			return nil, serve.Invalid("an image is not a base64 data URL of an image")
 		}
 		content = append(content, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: media, Data: data}})
 	}
