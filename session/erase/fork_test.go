@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -141,4 +142,33 @@ func TestForkOfWhatIsErased(t *testing.T) {
 			require.ErrorIs(t, err, fs.ErrNotExist)
 		})
 	}
+}
+
+// A fork of a compacted session compacts again. Its second summary has read the first one,
+// so it goes with an entry that the fork lacks. A second erase finds nothing.
+func TestEraseInTheSecondSummaryOfAFork(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	st := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+	storetest.Talk(t, s, 1, 2)
+	words := &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(storetest.Says("A " + storetest.Word + "."))}
+	require.NoError(t, storetest.ErrOf(s.Compact(t.Context(), words)))
+	head, err := storetest.Head(t.Context(), s)
+	require.NoError(t, err)
+	f, err := s.Fork(t.Context(), head, nil)
+	require.NoError(t, err)
+	for i := range 3 { // each covers no more than the first one kept
+		storetest.Talk(t, f, 3+i, 1)
+		require.NoError(t, storetest.ErrOf(f.Compact(t.Context(), words)))
+	}
+	require.Contains(t, storetest.History(t, f), storetest.Word)
+	erased(t, st, chosen(s, ids[0]))
+	require.Empty(t, storetest.FilesWith(t, dir))
+	require.Contains(t, storetest.History(t, f), "question 5")
+	plan, err := erase.Preview(t.Context(), st, chosen(s, ids[0]))
+	require.NoError(t, err)
+	require.Empty(t, plan.Places)
 }

@@ -29,6 +29,7 @@ type eraser struct {
 	at     map[string]position // by entry ID
 	first  int                 // the first erased line that a model may have seen
 	absent bool                // some entries in gone are not in this transcript
+	fork   bool                // the transcript begins with lines of another one
 	places []transcript.Place
 	beside []transcript.Place // erased only together with places
 	kept   []transcript.Place
@@ -91,6 +92,9 @@ func (x *eraser) read(recs records) error {
 		if e := rec.Entry; rec.HasEntry() {
 			if err := understood(e); err != nil {
 				return about(x.ref, err)
+			}
+			if h, ok := e.Body.(transcript.Header); ok {
+				x.fork = h.Base.Session != ""
 			}
 			if e.Part <= 1 {
 				p.batch = p.line
@@ -357,7 +361,8 @@ func unsignedBlock(b transcript.Block, role transcript.Role) (changed bool, stay
 // have read erased words, the compaction gets a new summary of the remaining text.
 func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int) transcript.Entry {
 	c, dropped := c.WithoutCarried(func(entry string) bool { return x.gone[entry] || entry == "" && n > x.first })
-	summed := c.Summary != transcript.ErasedText && (x.gone[e.ID] && !e.Erased || x.summarizes(c, n))
+	stale := x.gone[e.ID] || x.absent && x.fork // a fork summarises the summary of its base
+	summed := c.Summary != transcript.ErasedText && (stale && !e.Erased || x.summarizes(c, n))
 	if !dropped && !summed {
 		return e
 	}
@@ -368,7 +373,7 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int)
 	if summed {
 		x.note("summary", e.ID)
 		c.Summary = x.summary(c.CoversTo)
-		e.Erased = e.Erased || x.asked[e.ID] // so the next erase finds it done
+		e.Erased = e.Erased || stale // so the next erase finds it done
 	}
 	e.Body = c
 	e = e.WithLine(nil)
