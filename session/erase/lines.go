@@ -28,8 +28,7 @@ type eraser struct {
 	hashed map[int]bool        // batches whose IdemHash was made from erased words
 	at     map[string]position // by entry ID
 	first  int                 // the first erased line that a model may have seen
-	absent bool                // some entries in gone are not in this transcript
-	fork   bool                // the transcript begins with lines of another one
+	absent bool                // this is a fork, and some entries in gone are not in it
 	places []transcript.Place
 	beside []transcript.Place // erased only together with places
 	kept   []transcript.Place
@@ -75,7 +74,7 @@ func (x *eraser) find(recs records) error {
 func (x *eraser) read(recs records) error {
 	x.gone, x.at, x.hashed, x.first, x.absent, x.fold = map[string]bool{}, map[string]position{}, map[int]bool{}, math.MaxInt, false, nil
 	maps.Copy(x.gone, x.asked)
-	same, seen, p := newKin(), map[string]bool{}, position{}
+	same, seen, p, fork := newKin(), map[string]bool{}, position{}, false
 	note := func(e transcript.Entry, at position) {
 		if was, again := x.at[e.ID]; !again || was == inState {
 			x.at[e.ID] = at
@@ -94,7 +93,7 @@ func (x *eraser) read(recs records) error {
 				return about(x.ref, err)
 			}
 			if h, ok := e.Body.(transcript.Header); ok {
-				x.fork = h.Base.Session != ""
+				fork = h.Base.Session != ""
 			}
 			if e.Part <= 1 {
 				p.batch = p.line
@@ -112,7 +111,7 @@ func (x *eraser) read(recs records) error {
 	same.spread(x.gone, x.match)
 	for id := range x.gone {
 		at, here := x.lineOf(id)
-		if x.absent = x.absent || !here; seen[id] {
+		if x.absent = x.absent || fork && !here; seen[id] {
 			x.first = min(x.first, at.line)
 		}
 		if here {
@@ -361,7 +360,7 @@ func unsignedBlock(b transcript.Block, role transcript.Role) (changed bool, stay
 // have read erased words, the compaction gets a new summary of the remaining text.
 func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int) transcript.Entry {
 	c, dropped := c.WithoutCarried(func(entry string) bool { return x.gone[entry] || entry == "" && n > x.first })
-	stale := x.gone[e.ID] || x.absent && x.fork // a fork summarises the summary of its base
+	stale := x.gone[e.ID] || x.absent // a fork summarises the summary of its base
 	summed := c.Summary != transcript.ErasedText && (stale && !e.Erased || x.summarizes(c, n))
 	if !dropped && !summed {
 		return e
