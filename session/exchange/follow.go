@@ -148,7 +148,17 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 		}
 		seen, cuts := map[string]int{}, map[string]int{} // equal lines, and cut batches of a key
 		start := true
-		for b, err := range transcript.Batches(im.Source.Records()) {
+		records := func(yield func(transcript.Record, error) bool) {
+			for rec, err := range im.records {
+				if rec.Damage != nil {
+					note("damage")
+				}
+				if !yield(rec, err) {
+					return
+				}
+			}
+		}
+		for b, err := range transcript.Batches(records) {
 			if err != nil {
 				yield(foreignBatch{}, err)
 				return

@@ -114,6 +114,19 @@ func checked(k session.Key) (session.Key, error) {
 	return k, err
 }
 
+// A Source is one session of another program. [dialect.Session] is one; a program
+// with a format of its own implements it, see the example.
+type Source interface {
+	// Info describes the session. Dialect names the program, ID the session there: both
+	// stay the same from import to import. The other fields may be empty.
+	Info() dialect.Session
+	// Records yields the session from its beginning, the same records in each loop: the
+	// entries of a [transcript.NewBatch] for each message, for example, with the times of
+	// [transcript.At] and IDs that only depend on the message. New records come last. A
+	// record with Damage names a place that is not a record. An error ends the sequence.
+	Records() iter.Seq2[transcript.Record, error]
+}
+
 // Import brings sessions of other programs into the store, from a
 // [dialect.Folder] for example, and reports on each in the order of the source.
 //
@@ -142,7 +155,27 @@ func checked(k session.Key) (session.Key, error) {
 // error joins all errors, each naming its source. Import stops when ctx is done
 // or the store is closed. The source is read several times and must not change
 // in between. Some hundred bytes of memory are needed for each record.
-func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Session], opts *ImportOptions) ([]Imported, error) {
+func Import[S Source](ctx context.Context, st *session.Store, source iter.Seq[S], opts *ImportOptions) ([]Imported, error) {
+	if err := opened(st); err != nil {
+		return nil, err
+	}
+	return importAll(ctx, st, func(yield func(Source) bool) {
+		if source == nil {
+			return
+		}
+		for s := range source {
+			var from Source = s
+			if from == nil {
+				from = dialect.Session{Err: fmt.Errorf("a nil Source: %w", fs.ErrInvalid)}
+			}
+			if !yield(from) {
+				return
+			}
+		}
+	}, opts)
+}
+
+func importAll(ctx context.Context, st *session.Store, source iter.Seq[Source], opts *ImportOptions) ([]Imported, error) {
 	var o ImportOptions
 	if opts != nil {
 		o = *opts
@@ -156,12 +189,13 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 	var report []Imported
 	var errs []error
 	taken := map[session.Ref]bool{}
-	for s := range source {
+	for from := range source {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, fmt.Errorf("exchange: import: %w", err))
 			break
 		}
-		im := importing{store: st, opts: o, Imported: Imported{Source: s, Lost: dialect.Losses{}}}
+		s := from.Info()
+		im := importing{store: st, opts: o, records: from.Records(), Imported: Imported{Source: s, Lost: dialect.Losses{}}}
 		if im.Key, im.Err = o.Key(s); im.Err == nil {
 			im.Err = im.run(ctx, taken)
 		}
@@ -183,12 +217,13 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 type importing struct {
 	Imported
 
-	store *session.Store
-	opts  ImportOptions
-	first transcript.Entry // of the source
-	there follower         // what the session has already
-	plan  plan
-	owner string // of the session
+	store   *session.Store
+	opts    ImportOptions
+	records iter.Seq2[transcript.Record, error] // of the source
+	first   transcript.Entry                    // of the source
+	there   follower                            // what the session has already
+	plan    plan
+	owner   string // of the session
 }
 
 // importTries is how often an import is tried while others append to the session.
@@ -201,15 +236,11 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	if s.Err != nil {
 		return s.Err
 	}
-	if im.first, err = firstEntry(s); err != nil {
+	if im.first, err = im.firstEntry(); err != nil {
 		return err
 	}
-	im.lose("damage", len(s.Damage))
 	if s.Dialect != dialect.OpenViking {
 		im.lose("archive", len(s.Archives))
-	}
-	for _, n := range s.Unknown {
-		im.lose("unknown", n)
 	}
 	im.Session = session.Ref{Agent: im.Key.Agent, ID: importID(s, im.first, "")}
 	if taken[im.Session] { // another file, perhaps a copy
@@ -238,8 +269,11 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	return err
 }
 
-func firstEntry(s dialect.Session) (transcript.Entry, error) {
-	for rec, err := range s.Records() {
+func (im *importing) firstEntry() (transcript.Entry, error) {
+	if im.records == nil {
+		return transcript.Entry{}, fmt.Errorf("a source without records: %w", fs.ErrInvalid)
+	}
+	for rec, err := range im.records {
 		if err != nil || rec.HasEntry() {
 			return rec.Entry, err
 		}

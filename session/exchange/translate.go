@@ -91,6 +91,7 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 		if b.Critical {
 			return nil, fmt.Errorf("type %q: %w", b.Kind, session.ErrNewerFormat)
 		}
+		w.note("unknown")
 		return transcript.Custom{Name: b.Kind}, nil
 	case transcript.Header, transcript.Current: // the store decides which session is current
 		return transcript.Custom{Name: transcript.Entry{Body: b}.Type()}, nil
