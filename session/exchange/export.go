@@ -79,8 +79,8 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 }
 
 // Export writes the session in the form of another program: the whole conversation,
-// repaired and without rewound entries, each compaction where it was made. Set fields of
-// as, the ID that the session had there for example, override the store. Export returns
+// repaired and without rewound entries, each compaction where it was made. A session that
+// was imported gets the ID that it came with. Set fields of as override the store. Export returns
 // counts of content that the program cannot hold, system prompts for example. The
 // program's index is written by [dialect.Writer.Close].
 func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (_ dialect.Losses, err error) {
@@ -93,7 +93,7 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 	if err != nil {
 		return nil, err
 	}
-	as.ID, as.Key, as.Agent = cmp.Or(as.ID, info.ID), cmp.Or(as.Key, info.Key), cmp.Or(as.Agent, info.Agent)
+	as.ID, as.Key, as.Agent = cmp.Or(as.ID, originalID(info), info.ID), cmp.Or(as.Key, info.Key), cmp.Or(as.Agent, info.Agent)
 	as.Title = cmp.Or(as.Title, info.Title)
 	if as.Created.IsZero() {
 		as.Created = info.CreatedAt

@@ -3,13 +3,11 @@ package exchange
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +35,9 @@ type ImportOptions struct {
 	// with the agent of the session, or "main". Different keys stay different. Sessions of
 	// programs without keys get agent:<dialect>:<session ID>.
 	Key func(dialect.Session) (session.Key, error)
+	// For is the owner of new sessions; empty means the owner that the source names, in
+	// its header or in its path. In a scope it is the owner of the scope.
+	For string
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
 	// Now is the clock for sources without times; nil means time.Now.
@@ -130,18 +131,20 @@ type Source interface {
 // Import brings sessions of other programs into the store, from a
 // [dialect.Folder] for example, and reports on each in the order of the source.
 //
-// Every record becomes a batch of native lines with new IDs and its own time;
-// the first line has the original one in "src". The history of the session
+// Every record becomes a batch of native lines with its own time; the first line has the
+// original one in "src". The session and its entries keep the IDs of the source that are
+// valid and not in use; the others get new ones. [Find] finds a session by the ID that it
+// had. The history of the session
 // equals the source's, compactions included. Creation time, labels and a title
 // that is more than the beginning of the first text are taken over. Records
 // that models do not see become custom entries.
 //
 // Importing a source again appends the records that are new. Nothing is
-// doubled, even if an import was killed: the ID of the session is derived from
+// doubled, even if an import was killed: a new ID of the session is derived from
 // the program and the ID there, and each batch has an idempotency key derived
 // from the original line and its ordinal among equal lines. If a source
 // contains several sessions of one ID, the paths of all but the first go into
-// their IDs. If a tree was continued from an earlier entry, a rewind comes
+// their IDs. An export that comes back with the texts of its session adds nothing. If a tree was continued from an earlier entry, a rewind comes
 // first. A source that cannot be followed is left alone; its Err matches
 // [ErrDiverged].
 //
@@ -220,6 +223,8 @@ type importing struct {
 	store   *session.Store
 	opts    ImportOptions
 	records iter.Seq2[transcript.Record, error] // of the source
+	derived string                              // the ID of the session if it cannot have the one in kept
+	kept    string                              // the ID of the source
 	first   transcript.Entry                    // of the source
 	there   follower                            // what the session has already
 	plan    plan
@@ -242,25 +247,16 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	if s.Dialect != dialect.OpenViking {
 		im.lose("archive", len(s.Archives))
 	}
-	im.Session = session.Ref{Agent: im.Key.Agent, ID: importID(s, im.first, "")}
+	owner := im.store.Owner()
+	im.derived, im.kept = importID(s, im.first, "", owner), s.ID
+	im.Session = session.Ref{Agent: im.Key.Agent, ID: im.derived}
 	if taken[im.Session] { // another file, perhaps a copy
-		im.Session.ID = importID(s, im.first, s.Path)
+		im.derived, im.kept = importID(s, im.first, s.Path, owner), ""
 	}
-	taken[im.Session] = true
-	if s.Dialect == dialect.Native && s.ID != "" {
-		own, err := im.store.Get(ctx, session.Ref{Agent: im.Key.Agent, ID: s.ID})
-		var info session.Info
-		if own != nil { // it may be in the trash
-			info, err = own.Info(ctx)
-		}
-		switch {
-		case err == nil && info.Key == im.Key.String():
-			im.Session = own.Ref()
-			return nil
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
+	if s.PutAway {
+		im.kept = ""
 	}
+	taken[session.Ref{Agent: im.Key.Agent, ID: im.derived}] = true
 	for n := range importTries {
 		if err = im.try(ctx); !errors.Is(err, session.ErrConflict) || n == importTries-1 {
 			break
@@ -281,44 +277,25 @@ func (im *importing) firstEntry() (transcript.Entry, error) {
 	return transcript.Entry{}, nil
 }
 
-// importID returns the ID of the session that a source becomes, which is
-// always the same: a UUID of version 8, the version for such use. A source
-// without an ID is identified by its first record. More distinguishes sources
-// of the same ID.
-func importID(s dialect.Session, first transcript.Entry, more string) string {
-	h := sha256.New()
-	part := func(text string) { _, _ = fmt.Fprintf(h, "%d:%s", len(text), text) } // a hash never fails
-	part(string(s.Dialect))
-	part(s.ID)
-	if s.ID == "" {
-		part(string(first.Line()))
-	}
-	if s.PutAway { // if another one continues under the ID
-		part(path.Base(s.Path))
-	}
-	part(more)
-	var id uuid.UUID
-	copy(id[:], h.Sum(nil))
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
-	return id.String()
-}
-
-func isImportID(id string) bool {
-	u, err := uuid.Parse(id)
-	return err == nil && u.Version() == 8
-}
-
 // try brings the session up to date with the source.
 func (im *importing) try(ctx context.Context) error {
-	s, err := im.store.Get(ctx, im.Session)
-	missing := s == nil && errors.Is(err, fs.ErrNotExist)
-	if err != nil && !missing {
+	s, err := im.locate(ctx)
+	if err != nil {
 		return err
 	}
+	missing := s == nil
 	if im.there, err = readFollower(ctx, s); err != nil {
 		return err
 	}
-	if err := im.compare(); err != nil {
+	if im.Source.Dialect == dialect.Native && im.there.own > 0 && len(im.there.batches) == 0 {
+		return nil // it is the session of the source
+	}
+	if err := im.compare(); errors.Is(err, ErrDiverged) {
+		if back, readErr := im.isBack(ctx, s); back || readErr != nil {
+			return readErr
+		}
+		return err
+	} else if err != nil {
 		return err
 	}
 	if im.opts.DryRun {
@@ -360,13 +337,19 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 	s, err := im.store.Create(ctx, im.Key, &session.CreateOptions{Header: &header})
 	im.Created = im.Created || err == nil
 	if errors.Is(err, fs.ErrExist) {
-		s, err = im.store.Get(ctx, im.Session)
+		if s, err = im.store.Get(ctx, im.Session); errors.Is(err, fs.ErrNotExist) && im.Session.ID == im.kept {
+			im.kept, err = "", session.ErrConflict // it is another owner's
+		}
 	}
 	if err != nil || before == nil {
 		return s, err
 	}
 	info, err := before.Info(ctx)
-	if err == nil && (!isImportID(info.ID) || info.UpdatedAt.After(im.Source.Updated)) {
+	own := false
+	if err == nil {
+		own, err = hasOwn(ctx, before)
+	}
+	if err == nil && (own || info.UpdatedAt.After(im.Source.Updated)) {
 		err = before.MakeCurrent(ctx)
 	}
 	return s, err
@@ -398,8 +381,13 @@ func (im *importing) header() transcript.Entry {
 	created = created.UTC().Truncate(time.Microsecond)
 	h := transcript.Header{Created: created}
 	from, native := im.first.Body.(transcript.Header)
+	h.Owner = im.opts.For
+	if im.store.Owner() == "" {
+		h.Owner = cmp.Or(h.Owner, s.Owner)
+	}
 	if native {
-		h.Owner, h.Meta, h.Base, h.Descent, h.Parent = from.Owner, from.Meta, from.Base, from.Descent, from.Parent
+		h.Owner = cmp.Or(im.opts.For, from.Owner)
+		h.Meta, h.Base, h.Descent, h.Parent = from.Meta, from.Base, from.Descent, from.Parent
 	}
 	if s.Titled {
 		h.Meta.Title = &s.Title

@@ -26,6 +26,7 @@ type Session struct {
 	ID      string  `json:"id,omitempty"`   // empty if an OpenViking session is the folder itself
 	Key     string  `json:"key,omitempty"`  // routing name, in programs that have one
 	Agent   string  `json:"agent,omitempty"`
+	Owner   string  `json:"owner,omitempty"` // the user in whose folder it is
 	// Title is the session's title by the program or its user, else the
 	// beginning of the first text of the user.
 	Title   string    `json:"title,omitempty"`

@@ -83,7 +83,7 @@ var flagDefs = []flagDef{
 
 	{"id", "ID", "the ID of the new session; without it one is made", func(o *options) any { return &o.create.ID }},
 	{"title", "TEXT", "the title of the new session", func(o *options) any { return &o.create.Title }},
-	{"for", "OWNER", "the person that the new session belongs to", func(o *options) any { return &o.create.Owner }},
+	{"for", "OWNER", "the owner of the new sessions", func(o *options) any { return &o.create.Owner }},
 
 	{"role", "ROLE", "user or assistant", func(o *options) any { return &o.role }},
 	{"content", "TEXT", "the text; - reads the standard input", func(o *options) any { return &o.content }},

@@ -23,6 +23,7 @@ import (
 	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
@@ -306,7 +307,10 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 
 // take sends the transcripts of a folder one by one: a server cannot read the
 // other files.
-func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
+func (r *remote) take(ctx context.Context, name string, opts *exchange.ImportOptions, report func(imported) error) error {
+	if opts.For != "" {
+		return usageError{"--for is for a folder: a server gives new sessions to the holder of the token", "help import"}
+	}
 	sessions, err := convert.Find(name)
 	if err != nil {
 		return err

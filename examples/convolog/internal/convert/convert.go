@@ -35,6 +35,8 @@ import (
 
 // A Job is what the command line asks for.
 type Job struct {
+	For string // the owner of new sessions of a store; empty: the one whom the source names
+
 	from  []string
 	to    string
 	dir   string

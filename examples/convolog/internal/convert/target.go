@@ -82,23 +82,24 @@ func request(r exchange.Renderer) export {
 // store is a store that sessions are imported into.
 type store struct {
 	*session.Store
-	dry bool
+	opts exchange.ImportOptions
 }
 
 func newStore(j Job) (target, error) {
+	opts := exchange.ImportOptions{For: j.For, DryRun: j.dry}
 	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
-		return store{session.OpenDriver(memdriver.New(nil), nil), true}, nil
+		return store{session.OpenDriver(memdriver.New(nil), nil), opts}, nil
 	}
 	st, err := session.Open(j.dir, &session.Options{ReadOnly: j.dry})
 	if err != nil {
 		return nil, err
 	}
-	return store{st, j.dry}, nil
+	return store{st, opts}, nil
 }
 
 func (st store) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		report, err := exchange.Import(ctx, st.Store, sessions, &exchange.ImportOptions{DryRun: st.dry})
+		report, err := exchange.Import(ctx, st.Store, sessions, &st.opts)
 		if len(report) == 0 && err != nil {
 			yield("", err)
 			return
