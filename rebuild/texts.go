@@ -29,12 +29,6 @@ const (
 	// a turn that was stopped on request.
 	noAnswer = "[This turn ended without an answer]"
 	stopped  = "[The user stopped this turn]"
-	// promptHeading stands on the line before a system prompt that is shown as a
-	// text of the user, because the conversation began with another one.
-	promptHeading = "[The system prompt from here on]"
-	// toolsHeading stands on the line before the names of the tools that may be
-	// called from there on, or "none".
-	toolsHeading = "[Only these tools may be called from here on]"
 	// summaryReply is the assistant's part of a summary shown as a pair.
 	summaryReply = "Understood, I have the context from our previous conversation."
 )
@@ -44,13 +38,13 @@ const (
 func promptText(b transcript.Body) string {
 	switch b := b.(type) {
 	case transcript.System:
-		return promptHeading + "\n" + b.Text
+		return neutral.PromptHeading + "\n" + b.Text
 	case transcript.Tools:
 		names := make([]string, len(b.Names))
 		for i, name := range b.Names {
 			names[i] = neutral.ToolName(name)
 		}
-		return toolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
+		return neutral.ToolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
 	}
 	return ""
 }
