@@ -196,7 +196,9 @@ func TestReadErrors(t *testing.T) {
 		{"gemini", `[{"role":"tool","parts":[]}]`, "/0/role"},
 		{"bedrock", `[{"role":"user","content":[{}]}]`, "/0/content/0"},
 		{"bedrock", `[{"role":"user","content":[{"toolResult":{"content":[]}}]}]`, "/0/content/0"},
+		{"gemini", `[{"role":"model","content":"x"}]`, "/0/parts"},
 		{"bedrock", `[{"role":"x","content":[]}]`, "/0/role"},
+		{"bedrock", `[{"role":"assistant","content":"x"}]`, "/0/content"},
 	} {
 		items, err := readers[c.api]([]byte(c.data))
 		bad, ok := errors.AsType[*wire.ItemError](err)

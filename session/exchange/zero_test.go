@@ -46,8 +46,7 @@ func TestZeroValues(t *testing.T) {
 // over a returned sequence.
 func callWithZeros(f reflect.Value, pointers bool) {
 	var args []reflect.Value
-	for i := range f.Type().NumIn() {
-		in := f.Type().In(i)
+	for in := range f.Type().Ins() {
 		arg := reflect.Zero(in)
 		switch {
 		case in == reflect.TypeFor[context.Context]():

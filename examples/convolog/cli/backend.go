@@ -54,7 +54,7 @@ type backend interface {
 	// repair repairs all findings that are marked so.
 	repair(ctx context.Context) error
 	// take imports a file or a folder, and reports on each session.
-	take(ctx context.Context, name string, opts *exchange.ImportOptions, report func(imported) error) error
+	take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error
 }
 
 // described holds all data about a session.

@@ -63,11 +63,11 @@ func commands() []command {
 		{"restore", "SESSION", "", changes, "Bring a session back from the archive or the trash.", restoreSession},
 		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", eraseData},
 		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain damage in the store, or in transcripts of any program, and change nothing.", doctor},
-		{"import", "FILE|FOLDER...", "for mask", makes, "Bring sessions of this or another program into the store; repeat it for new entries.", importSessions},
+		{"import", "FILE|FOLDER...", "for from mask", makes, "Bring sessions of this or another program into the store; repeat it for new entries.", importSessions},
 		{"export", "SESSION", "as model", looks, "Write a session to the standard output.", export},
 
 		{"inspect", "FILE|FOLDER...", "", files, "Inspect transcripts of any program: entries, damage, the request for a model.", inspectFiles},
-		{"convert", "FROM... FOLDER", "to for model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
+		{"convert", "FROM... FOLDER", "to for from model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
 		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
 		{"serve", "", "addr page mask", files, "Serve the folder over HTTP, for holders of the token. Without one, make it.", serveFolder},
 	}

@@ -213,8 +213,8 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, out.Flush())
 }
 
-func (f *folder) take(ctx context.Context, name string, opts *exchange.ImportOptions, report func(imported) error) error {
-	sessions, err := convert.Find(name)
+func (f *folder) take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error {
+	sessions, err := convert.Find(name, from)
 	if err != nil {
 		return err
 	}

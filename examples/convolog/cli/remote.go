@@ -307,11 +307,11 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 
 // take sends the transcripts of a folder one by one: a server cannot read the
 // other files.
-func (r *remote) take(ctx context.Context, name string, opts *exchange.ImportOptions, report func(imported) error) error {
+func (r *remote) take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error {
 	if opts.For != "" {
 		return usageError{"--for is for a folder: a server gives new sessions to the holder of the token", "help import"}
 	}
-	sessions, err := convert.Find(name)
+	sessions, err := convert.Find(name, from)
 	if err != nil {
 		return err
 	}
@@ -320,13 +320,20 @@ func (r *remote) take(ctx context.Context, name string, opts *exchange.ImportOpt
 		root = filepath.Dir(name)
 	}
 	for s := range sessions {
-		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(s.Path)))
+		file := s.Info().Path
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
 		if err != nil {
 			return fmt.Errorf("%w: a server takes single files; use convolog convert %s --to native FOLDER", err, name)
 		}
-		resp, err := r.open(ctx, http.MethodPost, "/import", body{"application/jsonl", path.Base(s.Path), data})
+		if path.Ext(file) == ".json" { // the array of a provider, which a server does not read
+			if data, err = convert.Lines(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			file += "l" // the lines of a session
+		}
+		resp, err := r.open(ctx, http.MethodPost, "/import", body{"application/jsonl", path.Base(file), data})
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmp.Or(s.Path, name), err)
+			return fmt.Errorf("%s: %w", cmp.Or(file, name), err)
 		}
 		var reports []imported
 		err = json.NewDecoder(bufio.NewReader(resp.Body)).Decode(&reports)

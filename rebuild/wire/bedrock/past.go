@@ -42,6 +42,8 @@ func readMessage(p *format.Past, at string, m json.RawMessage) error {
 	switch role := js.String(m, "role"); {
 	case err != nil:
 		return err
+	case !jsontext.IsArray(js.Get(m, "content")):
+		return format.Bad(at+"/content", "the content is not a list")
 	case role == "assistant":
 		return p.Answer(at, js.Object("output", js.Object("message", m), "stopReason", "end_turn"), m, "role", "content")
 	case role == "user":
@@ -52,13 +54,13 @@ func readMessage(p *format.Past, at string, m json.RawMessage) error {
 	}
 }
 
-// besideErrors takes the media in results that are errors, and the content after them, out
-// of the results: an error may have only texts, so PureResults has put them there.
+// besideErrors takes all but the first text out of an error that has media: an error may
+// have only texts, so PureResults has put the content of the message there.
 func besideErrors(blocks []transcript.Block) (out []transcript.Block) {
 	var rest []transcript.Block
 	for _, b := range blocks {
 		if r, ok := b.(transcript.ToolResultBlock); ok && r.IsError {
-			if i := slices.IndexFunc(r.Content, transcript.IsMedia); i >= 0 {
+			if i := min(slices.IndexFunc(r.Content, transcript.IsMedia), 1); i >= 0 {
 				rest = append(rest, r.Content[i:]...)
 				b = r.WithContent(r.Content[:i:i]...)
 			}

@@ -66,6 +66,9 @@ func (r *reader) content(i int, content json.RawMessage) error {
 // joined. Calls get IDs that are made of the ID of the answer.
 func (r *reader) answer(i int, content json.RawMessage) error {
 	answer := transcript.Message{Role: transcript.RoleAssistant}
+	if !jsontext.IsArray(js.Get(content, "parts")) {
+		return format.Bad(r.At(i)+"/parts", "the parts are not a list")
+	}
 	for j, part := range js.Elements(js.Get(content, "parts")) {
 		at := r.At(i) + "/parts/" + strconv.Itoa(j)
 		if call := js.Get(part, "functionCall"); call != nil && js.String(call, "name") == "" {

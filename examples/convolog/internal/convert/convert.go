@@ -1,6 +1,7 @@
 // Package convert writes sessions in the form of another program. FROM is a transcript,
 // or a folder that is searched for sessions, in the native format or any dialect that
-// package transcript/dialect reads. The format is one of:
+// package transcript/dialect reads, or a JSON file with the array of a provider, whose form
+// the content shows. The format is one of:
 //
 //	native      a store of Convolog; what was imported earlier is brought up
 //	            to date, nothing is doubled, and the original lines are kept
@@ -35,7 +36,8 @@ import (
 
 // A Job is what the command line asks for.
 type Job struct {
-	For string // the owner of new sessions of a store; empty: the one whom the source names
+	For  string // the owner of new sessions of a store; empty: the one whom the source names
+	From string // the form of arrays; empty: what their content shows
 
 	from  []string
 	to    string
@@ -86,7 +88,7 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 	}
 	var errs []error
 	for _, name := range j.from {
-		sessions, err := Find(name)
+		sessions, err := Find(name, j.From)
 		if err != nil {
 			errs = append(errs, err)
 		}
