@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -30,12 +31,12 @@ func Find(ctx context.Context, st *session.Store, ref session.Ref) (*session.Ses
 		return nil, err
 	}
 	s, err := st.Get(ctx, ref)
-	if u, wrong := uuid.Parse(ref.ID); s != nil || !errors.Is(err, fs.ErrNotExist) || wrong == nil && u.Version() == 7 {
-		return s, err // the library has made an ID of version 7
+	if s != nil || !errors.Is(err, fs.ErrNotExist) {
+		return s, err
 	}
 	for _, d := range programs {
 		info := dialect.Session{Dialect: d, ID: ref.ID}
-		for _, owner := range []string{st.Owner(), ""} {
+		for _, owner := range slices.Compact([]string{st.Owner(), ""}) {
 			if s, other := st.Get(ctx, session.Ref{Agent: ref.Agent, ID: importID(info, transcript.Entry{}, "", owner)}); other == nil {
 				return s, nil
 			}
