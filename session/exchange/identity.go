@@ -74,8 +74,11 @@ func importID(s dialect.Session, first transcript.Entry, more, owner string) str
 // it and the session could not keep it.
 func originalID(info session.Info) string {
 	k, err := session.ParseKey(info.Key)
-	if err == nil && info.ID == importID(dialect.Session{Dialect: dialect.Dialect(k.Channel), ID: k.Peer}, transcript.Entry{}, "", "") {
-		return k.Peer
+	there := dialect.Session{Dialect: dialect.Dialect(k.Channel), ID: k.Peer}
+	for _, owner := range []string{info.Owner, ""} {
+		if err == nil && info.ID == importID(there, transcript.Entry{}, "", owner) {
+			return there.ID
+		}
 	}
 	return ""
 }

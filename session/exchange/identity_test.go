@@ -125,22 +125,25 @@ func TestImportKeepsEntryIDs(t *testing.T) {
 	require.Equal(t, []string{"s", "a", "new ", "new ", "new ", "b.1", "c"}, ids)
 }
 
-// A session whose ID is not valid is found by it, and exported under it.
+// A session whose ID is not valid is found by it, and exported under it, in a scope as well.
 func TestFindByOldID(t *testing.T) {
-	st := inMemory()
 	files := fstest.MapFS{"my chat.jsonl": {Data: []byte(`{"type":"user","content":"hi","ts":1772355600}
 {"type":"assistant","content":[{"type":"text","text":"hello"}],"ts":1772355601}
 `)}}
-	im := importAll(t, st, sessionsIn(t, files), nil)[0]
-	old := session.Ref{Agent: im.Session.Agent, ID: "my chat"}
-	require.NotEqual(t, old, im.Session)
-	s, err := exchange.Find(t.Context(), st, old)
+	scope, err := inMemory().Scope("ada")
 	require.NoError(t, err)
-	require.Equal(t, im.Session, s.Ref())
-	_, err = exchange.Find(t.Context(), st, session.Ref{ID: "another chat"})
-	require.ErrorIs(t, err, os.ErrNotExist)
-	for _, program := range []dialect.Dialect{dialect.Claw0, dialect.OpenViking} {
-		require.Equal(t, exportAll(t, program, dialect.Session{ID: "my chat"}, s), exportAll(t, program, dialect.Session{}, s))
+	for _, st := range []*session.Store{inMemory(), scope} {
+		im := importAll(t, st, sessionsIn(t, files), nil)[0]
+		old := session.Ref{Agent: im.Session.Agent, ID: "my chat"}
+		require.NotEqual(t, old, im.Session)
+		s, err := exchange.Find(t.Context(), st, old)
+		require.NoError(t, err)
+		require.Equal(t, im.Session, s.Ref())
+		_, err = exchange.Find(t.Context(), st, session.Ref{ID: "another chat"})
+		require.ErrorIs(t, err, os.ErrNotExist)
+		for _, program := range []dialect.Dialect{dialect.Claw0, dialect.OpenViking} {
+			require.Equal(t, exportAll(t, program, dialect.Session{ID: "my chat"}, s), exportAll(t, program, dialect.Session{}, s))
+		}
 	}
 }
 
