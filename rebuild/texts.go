@@ -30,12 +30,6 @@ const (
 	// on a turn that was stopped on request.
 	noAnswer = "[This turn ended without an answer]"
 	stopped  = "[The user stopped this turn]"
-	// promptHeading is the line before a system prompt that is shown as a user text,
-	// because the conversation began with another prompt.
-	promptHeading = "[The system prompt from here on]"
-	// toolsHeading is the line before the names of the tools that may be called from
-	// there on, or before "none".
-	toolsHeading = "[Only these tools may be called from here on]"
 	// summaryReply is the assistant's message of a summary that is shown as a pair.
 	summaryReply = "Understood, I have the context from our previous conversation."
 )
@@ -45,13 +39,13 @@ const (
 func promptText(b transcript.Body) string {
 	switch b := b.(type) {
 	case transcript.System:
-		return promptHeading + "\n" + b.Text
+		return neutral.PromptHeading + "\n" + b.Text
 	case transcript.Tools:
 		names := make([]string, len(b.Names))
 		for i, name := range b.Names {
 			names[i] = neutral.ToolName(name)
 		}
-		return toolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
+		return neutral.ToolsHeading + "\n" + cmp.Or(strings.Join(names, ", "), "none")
 	}
 	return ""
 }

@@ -351,3 +351,24 @@ func TestRequestJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, string(got))
 }
+
+// An item keeps its own time on each of its lines; the others get the time of the append.
+func TestAt(t *testing.T) {
+	then := at.Add(-time.Hour)
+	call := transcript.Response{Message: transcript.Message{Content: []transcript.Block{
+		transcript.TextBlock{Text: "a"}, transcript.ToolCallBlock{ID: "c", Name: "n", Input: json.RawMessage(`{}`)},
+	}}}
+	entries, err := transcript.NewBatch(at, ids(),
+		transcript.UserText("q"),
+		transcript.At(then.Add(1), transcript.WithApp(call, json.RawMessage(`1`))),
+		transcript.WithApp(transcript.At(then, transcript.ToolResult("c", "r")), json.RawMessage(`2`)),
+		transcript.At(time.Time{}, transcript.AssistantText("b")))
+	require.NoError(t, err)
+	times, apps := []time.Time{}, []string{}
+	for _, e := range entries {
+		require.Equal(t, parse(t, string(e.Line())).Time, e.Time)
+		times, apps = append(times, e.Time), append(apps, string(e.App))
+	}
+	require.Equal(t, []time.Time{at, then, then, then, at}, times)
+	require.Equal(t, []string{"", "1", "", "2", ""}, apps)
+}

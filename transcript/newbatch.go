@@ -17,24 +17,44 @@ import (
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Hide],
 // [Rewind], [System], [Tools], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
-// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [WithApp]
-// and [Dequeued] put more on their lines.
+// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [Value] and [Custom]. [At],
+// [WithApp] and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
 
-// annotated is an item plus extra members of its first line.
+// annotated is an item plus extra members of its lines.
 type annotated struct {
 	Item
+	at     time.Time // of all its lines; zero: of the append
 	app    json.RawMessage
 	queued string
 }
 
+// annotate adds to an item that may have annotations.
+func annotate(item Item, add func(*annotated)) Item {
+	a, ok := item.(annotated)
+	if !ok {
+		a.Item = item
+	}
+	add(&a)
+	return a
+}
+
+// At returns an item whose lines have a time of their own, to the microsecond: of a
+// message that another program recorded, for example. A zero time changes nothing. It is
+// no part of the hash of an idempotency key.
+func At(at time.Time, item Item) Item { return annotate(item, func(a *annotated) { a.at = at }) }
+
 // WithApp returns an item whose first line holds data of the application, any
 // JSON: see [Entry]. It is part of the hash of an idempotency key.
-func WithApp(item Item, data json.RawMessage) Item { return annotated{Item: item, app: data} }
+func WithApp(item Item, data json.RawMessage) Item {
+	return annotate(item, func(a *annotated) { a.app = data })
+}
 
 // Dequeued returns a message of the user that takes over the [Queued] text with
 // that entry ID.
-func Dequeued(m Message, id string) Item { return annotated{Item: m, queued: id} }
+func Dequeued(m Message, id string) Item {
+	return annotate(m, func(a *annotated) { a.queued = id })
+}
 
 func (Message) isItem()     {}
 func (Response) isItem()    {}
@@ -60,7 +80,8 @@ func (Value) isItem()       {}
 func (Custom) isItem()      {}
 
 // NewBatch encodes items as the entries of one append. now becomes the time of
-// every entry; newID is called once per entry and returns its ID.
+// every entry, unless [At] gave its item another; newID is called once per entry and
+// returns its ID.
 //
 // docs/FORMAT.md defines how a message is split into lines: a user message into its
 // tool results and then the rest, an assistant message into a line of type
@@ -97,7 +118,7 @@ func newBatch(now time.Time, newID func() string, checksums bool, items []Item) 
 		}
 		err := addItem(add, item)
 		if err == nil && ok {
-			err = more.annotate(&entries[first])
+			err = more.annotate(entries[first:])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("transcript: item %d of %d: %w", i+1, len(items), err)
@@ -119,7 +140,13 @@ func newBatch(now time.Time, newID func() string, checksums bool, items []Item) 
 	return entries, nil
 }
 
-func (a annotated) annotate(e *Entry) error {
+func (a annotated) annotate(entries []Entry) error {
+	if !a.at.IsZero() {
+		for i := range entries {
+			entries[i].Time = a.at.UTC().Truncate(time.Microsecond)
+		}
+	}
+	e := &entries[0]
 	if len(a.app) > 0 && !jsontext.Valid(a.app) {
 		return errors.New("the data of WithApp is not valid JSON")
 	}
@@ -220,8 +247,6 @@ func addItem(add func(Body) string, item Item) error {
 	case Compaction, Clip, Hide, Rewind, System, Tools, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, Value, Custom:
 		add(it.(Body))
 		return nil
-	case annotated:
-		return errors.New("nested WithApp or Dequeued")
 	case nil:
 		return errors.New("nil item")
 	}

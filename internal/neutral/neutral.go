@@ -23,6 +23,12 @@ const (
 	Opening = "[conversation continues]"
 	// SummaryHeading is the line before a summary.
 	SummaryHeading = "[Previous conversation summary]"
+	// PromptHeading is the line before a system prompt that is shown as a text of the user,
+	// because the conversation began with another one.
+	PromptHeading = "[The system prompt from here on]"
+	// ToolsHeading is the line before the names of the tools that may be called from there
+	// on, or "none".
+	ToolsHeading = "[Only these tools may be called from here on]"
 	// CarriedHeading is the first line of the items that a compaction carries.
 	CarriedHeading = "[Carried over from what was summarised, as it was recorded]"
 )

@@ -70,6 +70,20 @@
 // "moved" after the results, "-" left out and reported. Other models get the
 // texts and the calls of an answer.
 //
+// Each package also has the inverse of its Request: Messages, Items or Contents reads a
+// list, a request that holds one, or an answer. Items that are appended to a session render
+// the same request again, with these losses and changes:
+//
+//   - Settings, tools, cache points, and marks of the system prompt are not read.
+//   - Answers name the model of the request. A list alone, and any request of Gemini and
+//     Bedrock, names none: the reasoning of such answers goes to no model unless the caller
+//     sets Model of each [transcript.Response].
+//   - A system prompt after the first gets a heading, and its place among the texts of the
+//     user may change. So does its place among prompts before the first message.
+//   - Empty reasoning of Chat Completions is left out.
+//   - The response of a function of Gemini that is not one text becomes its JSON, as does
+//     JSON in a result of Bedrock.
+//
 // Messages that break the rules of every provider (calls without results, roles
 // that do not alternate) are not repaired here, but by rebuild.Fold.
 package wire

@@ -89,6 +89,9 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 	if opts != nil {
 		o = *opts
 	}
+	if err := cmp.Or(opened(from), opened(to)); err != nil {
+		return report, err
+	}
 	infos, err := from.List(ctx, &session.ListOptions{State: session.AnyState})
 	trash, trashErr := from.List(ctx, &session.ListOptions{State: session.Trashed})
 	ledgers, ledgersErr := from.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_removed"}})

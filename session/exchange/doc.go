@@ -6,7 +6,8 @@
 //	report, err := exchange.Copy(ctx, folder, database, nil)
 //	err = exchange.Markdown(ctx, s, w)
 //
-// [Import] may be repeated: it appends what the source has gained since. [Lines]
+// [Import] may be repeated: it appends what the source has gained since. A program with a
+// format of its own implements [Source]. [Lines]
 // writes transcripts as they are and [Export] the files of another program.
 //
 // It uses the public API of package session alone, so it works over any driver.

@@ -25,6 +25,9 @@ import (
 // older than their hook and add media: see [session.Options].
 func Lines(ctx context.Context, s *session.Session, w io.Writer) (err error) {
 	defer audit(ctx, s, &err)
+	if err := ofStore(s); err != nil {
+		return err
+	}
 	out := bufio.NewWriter(w)
 	for b, err := range transcript.Batches(s.Scan(ctx, session.ScanOptions{})) {
 		if err == nil {
@@ -57,6 +60,9 @@ type Renderer interface {
 // content that the provider does not take.
 func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, base transcript.Request) (_ rebuild.Report, err error) {
 	defer audit(ctx, s, &err)
+	if err := ofStore(s); err != nil {
+		return nil, err
+	}
 	h, err := s.History(ctx)
 	if err == nil {
 		err = redactHistory(ctx, s, &h)
@@ -73,8 +79,8 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 }
 
 // Export writes the session in the form of another program: the whole conversation,
-// repaired and without rewound entries, each compaction where it was made. Set fields of
-// as, the ID that the session had there for example, override the store. Export returns
+// repaired and without rewound entries, each compaction where it was made. A session that
+// was imported gets the ID that it came with. Set fields of as override the store. Export returns
 // counts of content that the program cannot hold, system prompts for example. The
 // program's index is written by [dialect.Writer.Close].
 func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (_ dialect.Losses, err error) {
@@ -87,7 +93,7 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 	if err != nil {
 		return nil, err
 	}
-	as.ID, as.Key, as.Agent = cmp.Or(as.ID, info.ID), cmp.Or(as.Key, info.Key), cmp.Or(as.Agent, info.Agent)
+	as.ID, as.Key, as.Agent = cmp.Or(as.ID, originalID(info), info.ID), cmp.Or(as.Key, info.Key), cmp.Or(as.Agent, info.Agent)
 	as.Title = cmp.Or(as.Title, info.Title)
 	if as.Created.IsZero() {
 		as.Created = info.CreatedAt
@@ -104,6 +110,9 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 
 // audit reports an export of a session.
 func audit(ctx context.Context, s *session.Session, err *error) {
+	if ofStore(s) != nil {
+		return
+	}
 	s.Store().Audit(ctx, session.Action{Name: "export", Session: s.Ref(), Err: *err})
 }
 
@@ -121,6 +130,9 @@ func failed(s *session.Session, err error) error {
 // is in an entry without an ID. Lost counts damage, hidden entries, which are
 // left out, and entries of unknown types.
 func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, dialect.Losses, error) {
+	if err := ofStore(s); err != nil {
+		return nil, nil, err
+	}
 	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}, contexts: map[string][]transcript.Block{}}
 	lost := dialect.Losses{}
 	records := func(yield func(transcript.Record, error) bool) {

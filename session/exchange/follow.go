@@ -142,13 +142,28 @@ type foreignBatch struct {
 // they have there. Note is called with what cannot be carried over.
 func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, error] {
 	return func(yield func(foreignBatch, error) bool) {
-		w := &translator{ids: map[string]string{}, note: note, time: im.Source.Created, owner: im.owner}
+		w := &translator{ids: map[string]string{}, used: map[string]bool{im.Session.ID: true}, note: note, time: im.Source.Created, owner: im.owner}
 		if w.time.IsZero() {
 			w.time = im.opts.Now()
 		}
+		for _, b := range im.there.batches {
+			for _, id := range b.ids {
+				w.used[id] = true
+			}
+		}
 		seen, cuts := map[string]int{}, map[string]int{} // equal lines, and cut batches of a key
 		start := true
-		for b, err := range transcript.Batches(im.Source.Records()) {
+		records := func(yield func(transcript.Record, error) bool) {
+			for rec, err := range im.records {
+				if rec.Damage != nil {
+					note("damage")
+				}
+				if !yield(rec, err) {
+					return
+				}
+			}
+		}
+		for b, err := range transcript.Batches(records) {
 			if err != nil {
 				yield(foreignBatch{}, err)
 				return

@@ -12,6 +12,9 @@ import (
 // clipped, as the filters of the store give it to a model. Hidden entries are left out. It
 // reads the whole transcript.
 func FullHistory(ctx context.Context, s *session.Session) (rebuild.History, error) {
+	if err := ofStore(s); err != nil {
+		return rebuild.History{}, err
+	}
 	fold := rebuild.New(&rebuild.Options{Full: true})
 	for b, err := range transcript.Batches(s.Scan(ctx, session.ScanOptions{})) {
 		if err == nil {

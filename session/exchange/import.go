@@ -3,13 +3,11 @@ package exchange
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +35,9 @@ type ImportOptions struct {
 	// with the agent of the session, or "main". Different keys stay different. Sessions of
 	// programs without keys get agent:<dialect>:<session ID>.
 	Key func(dialect.Session) (session.Key, error)
+	// For is the owner of new sessions; empty means the owner that the source names, in
+	// its header or in its path. In a scope it is the owner of the scope.
+	For string
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
 	// Now is the clock for sources without times; nil means time.Now.
@@ -114,21 +115,36 @@ func checked(k session.Key) (session.Key, error) {
 	return k, err
 }
 
+// A Source is one session of another program. [dialect.Session] is one; a program
+// with a format of its own implements it, see the example.
+type Source interface {
+	// Info describes the session. Dialect names the program, ID the session there: both
+	// stay the same from import to import. The other fields may be empty.
+	Info() dialect.Session
+	// Records yields the session from its beginning, the same records in each loop: the
+	// entries of a [transcript.NewBatch] for each message, for example, with the times of
+	// [transcript.At] and IDs that only depend on the message. New records come last. A
+	// record with Damage names a place that is not a record. An error ends the sequence.
+	Records() iter.Seq2[transcript.Record, error]
+}
+
 // Import brings sessions of other programs into the store, from a
 // [dialect.Folder] for example, and reports on each in the order of the source.
 //
-// Every record becomes a batch of native lines with new IDs and its own time;
-// the first line has the original one in "src". The history of the session
+// Every record becomes a batch of native lines with its own time; the first line has the
+// original one in "src". The session and its entries keep the IDs of the source that are
+// valid and not in use; the others get new ones. [Find] finds a session by the ID that it
+// had. The history of the session
 // equals the source's, compactions included. Creation time, labels and a title
 // that is more than the beginning of the first text are taken over. Records
 // that models do not see become custom entries.
 //
 // Importing a source again appends the records that are new. Nothing is
-// doubled, even if an import was killed: the ID of the session is derived from
+// doubled, even if an import was killed: a new ID of the session is derived from
 // the program and the ID there, and each batch has an idempotency key derived
 // from the original line and its ordinal among equal lines. If a source
 // contains several sessions of one ID, the paths of all but the first go into
-// their IDs. If a tree was continued from an earlier entry, a rewind comes
+// their IDs. An export that comes back with the texts of its session adds nothing. If a tree was continued from an earlier entry, a rewind comes
 // first. A source that cannot be followed is left alone; its Err matches
 // [ErrDiverged].
 //
@@ -142,7 +158,27 @@ func checked(k session.Key) (session.Key, error) {
 // error joins all errors, each naming its source. Import stops when ctx is done
 // or the store is closed. The source is read several times and must not change
 // in between. Some hundred bytes of memory are needed for each record.
-func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Session], opts *ImportOptions) ([]Imported, error) {
+func Import[S Source](ctx context.Context, st *session.Store, source iter.Seq[S], opts *ImportOptions) ([]Imported, error) {
+	if err := opened(st); err != nil {
+		return nil, err
+	}
+	return importAll(ctx, st, func(yield func(Source) bool) {
+		if source == nil {
+			return
+		}
+		for s := range source {
+			var from Source = s
+			if from == nil {
+				from = dialect.Session{Err: fmt.Errorf("a nil Source: %w", fs.ErrInvalid)}
+			}
+			if !yield(from) {
+				return
+			}
+		}
+	}, opts)
+}
+
+func importAll(ctx context.Context, st *session.Store, source iter.Seq[Source], opts *ImportOptions) ([]Imported, error) {
 	var o ImportOptions
 	if opts != nil {
 		o = *opts
@@ -156,12 +192,13 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 	var report []Imported
 	var errs []error
 	taken := map[session.Ref]bool{}
-	for s := range source {
+	for from := range source {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, fmt.Errorf("exchange: import: %w", err))
 			break
 		}
-		im := importing{store: st, opts: o, Imported: Imported{Source: s, Lost: dialect.Losses{}}}
+		s := from.Info()
+		im := importing{store: st, opts: o, records: from.Records(), Imported: Imported{Source: s, Lost: dialect.Losses{}}}
 		if im.Key, im.Err = o.Key(s); im.Err == nil {
 			im.Err = im.run(ctx, taken)
 		}
@@ -183,12 +220,15 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 type importing struct {
 	Imported
 
-	store *session.Store
-	opts  ImportOptions
-	first transcript.Entry // of the source
-	there follower         // what the session has already
-	plan  plan
-	owner string // of the session
+	store   *session.Store
+	opts    ImportOptions
+	records iter.Seq2[transcript.Record, error] // of the source
+	derived string                              // the ID of the session if it cannot have the one in kept
+	kept    string                              // the ID of the source
+	first   transcript.Entry                    // of the source
+	there   follower                            // what the session has already
+	plan    plan
+	owner   string // of the session
 }
 
 // importTries is how often an import is tried while others append to the session.
@@ -201,35 +241,22 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	if s.Err != nil {
 		return s.Err
 	}
-	if im.first, err = firstEntry(s); err != nil {
+	if im.first, err = im.firstEntry(); err != nil {
 		return err
 	}
-	im.lose("damage", len(s.Damage))
 	if s.Dialect != dialect.OpenViking {
 		im.lose("archive", len(s.Archives))
 	}
-	for _, n := range s.Unknown {
-		im.lose("unknown", n)
-	}
-	im.Session = session.Ref{Agent: im.Key.Agent, ID: importID(s, im.first, "")}
+	owner := im.store.Owner()
+	im.derived, im.kept = importID(s, im.first, "", owner), s.ID
+	im.Session = session.Ref{Agent: im.Key.Agent, ID: im.derived}
 	if taken[im.Session] { // another file, perhaps a copy
-		im.Session.ID = importID(s, im.first, s.Path)
+		im.derived, im.kept = importID(s, im.first, s.Path, owner), ""
 	}
-	taken[im.Session] = true
-	if s.Dialect == dialect.Native && s.ID != "" {
-		own, err := im.store.Get(ctx, session.Ref{Agent: im.Key.Agent, ID: s.ID})
-		var info session.Info
-		if own != nil { // it may be in the trash
-			info, err = own.Info(ctx)
-		}
-		switch {
-		case err == nil && info.Key == im.Key.String():
-			im.Session = own.Ref()
-			return nil
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
+	if s.PutAway {
+		im.kept = ""
 	}
+	taken[session.Ref{Agent: im.Key.Agent, ID: im.derived}] = true
 	for n := range importTries {
 		if err = im.try(ctx); !errors.Is(err, session.ErrConflict) || n == importTries-1 {
 			break
@@ -238,8 +265,11 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	return err
 }
 
-func firstEntry(s dialect.Session) (transcript.Entry, error) {
-	for rec, err := range s.Records() {
+func (im *importing) firstEntry() (transcript.Entry, error) {
+	if im.records == nil {
+		return transcript.Entry{}, fmt.Errorf("a source without records: %w", fs.ErrInvalid)
+	}
+	for rec, err := range im.records {
 		if err != nil || rec.HasEntry() {
 			return rec.Entry, err
 		}
@@ -247,44 +277,25 @@ func firstEntry(s dialect.Session) (transcript.Entry, error) {
 	return transcript.Entry{}, nil
 }
 
-// importID returns the ID of the session that a source becomes, which is
-// always the same: a UUID of version 8, the version for such use. A source
-// without an ID is identified by its first record. More distinguishes sources
-// of the same ID.
-func importID(s dialect.Session, first transcript.Entry, more string) string {
-	h := sha256.New()
-	part := func(text string) { _, _ = fmt.Fprintf(h, "%d:%s", len(text), text) } // a hash never fails
-	part(string(s.Dialect))
-	part(s.ID)
-	if s.ID == "" {
-		part(string(first.Line()))
-	}
-	if s.PutAway { // if another one continues under the ID
-		part(path.Base(s.Path))
-	}
-	part(more)
-	var id uuid.UUID
-	copy(id[:], h.Sum(nil))
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
-	return id.String()
-}
-
-func isImportID(id string) bool {
-	u, err := uuid.Parse(id)
-	return err == nil && u.Version() == 8
-}
-
 // try brings the session up to date with the source.
 func (im *importing) try(ctx context.Context) error {
-	s, err := im.store.Get(ctx, im.Session)
-	missing := s == nil && errors.Is(err, fs.ErrNotExist)
-	if err != nil && !missing {
+	s, err := im.locate(ctx)
+	if err != nil {
 		return err
 	}
+	missing := s == nil
 	if im.there, err = readFollower(ctx, s); err != nil {
 		return err
 	}
-	if err := im.compare(); err != nil {
+	if im.Source.Dialect == dialect.Native && im.there.own > 0 && len(im.there.batches) == 0 {
+		return nil // it is the session of the source
+	}
+	if err := im.compare(); errors.Is(err, ErrDiverged) {
+		if back, readErr := im.isBack(ctx, s); back || readErr != nil {
+			return readErr
+		}
+		return err
+	} else if err != nil {
 		return err
 	}
 	if im.opts.DryRun {
@@ -326,13 +337,19 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 	s, err := im.store.Create(ctx, im.Key, &session.CreateOptions{Header: &header})
 	im.Created = im.Created || err == nil
 	if errors.Is(err, fs.ErrExist) {
-		s, err = im.store.Get(ctx, im.Session)
+		if s, err = im.store.Get(ctx, im.Session); errors.Is(err, fs.ErrNotExist) && im.Session.ID == im.kept {
+			im.kept, err = "", session.ErrConflict // it is another owner's
+		}
 	}
 	if err != nil || before == nil {
 		return s, err
 	}
 	info, err := before.Info(ctx)
-	if err == nil && (!isImportID(info.ID) || info.UpdatedAt.After(im.Source.Updated)) {
+	own := false
+	if err == nil {
+		own, err = hasOwn(ctx, before)
+	}
+	if err == nil && (own || info.UpdatedAt.After(im.Source.Updated)) {
 		err = before.MakeCurrent(ctx)
 	}
 	return s, err
@@ -364,8 +381,13 @@ func (im *importing) header() transcript.Entry {
 	created = created.UTC().Truncate(time.Microsecond)
 	h := transcript.Header{Created: created}
 	from, native := im.first.Body.(transcript.Header)
+	h.Owner = im.opts.For
+	if im.store.Owner() == "" {
+		h.Owner = cmp.Or(h.Owner, s.Owner)
+	}
 	if native {
-		h.Owner, h.Meta, h.Base, h.Descent, h.Parent = from.Owner, from.Meta, from.Base, from.Descent, from.Parent
+		h.Owner = cmp.Or(im.opts.For, from.Owner)
+		h.Meta, h.Base, h.Descent, h.Parent = from.Meta, from.Base, from.Descent, from.Parent
 	}
 	if s.Titled {
 		h.Meta.Title = &s.Title

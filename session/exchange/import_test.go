@@ -83,7 +83,7 @@ func sessionsIn(t *testing.T, fsys fs.FS) iter.Seq[dialect.Session] {
 }
 
 // sourceHistory folds a source as it is.
-func sourceHistory(t *testing.T, s dialect.Session, opts *rebuild.Options) string {
+func sourceHistory(t *testing.T, s exchange.Source, opts *rebuild.Options) string {
 	t.Helper()
 	fold := rebuild.New(opts)
 	for b, err := range transcript.Batches(s.Records()) {

@@ -8,45 +8,50 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 )
 
 // Sessions that are imported into a scope are the owner's, a second import adds
-// nothing, and another owner sees none of them.
+// nothing, and another owner gets sessions of his own with other IDs.
 func TestImportScope(t *testing.T) {
 	for _, program := range []string{"mini-claw", "openviking", "zyhive", "pi"} {
 		st := inMemory()
-		ada, err := st.Scope("ada")
-		require.NoError(t, err)
-		bert, err := st.Scope("bert")
-		require.NoError(t, err)
 		source := sessionsIn(t, os.DirFS(samples+program))
-		n := 0
-		for _, im := range importAll(t, ada, source, nil) {
-			if im.Err == nil && im.Created {
-				n++
+		made, each := map[string]bool{}, 0
+		for n, owner := range []string{"ada", "bert", "carl"} {
+			scope, err := st.Scope(owner)
+			require.NoError(t, err)
+			for _, im := range importAll(t, scope, source, nil) {
+				if im.Err == nil && im.Created {
+					free := n == 0 && !im.Source.PutAway && !made[im.Source.ID]
+					require.Equal(t, free, im.Session.ID == im.Source.ID, "%s: %s", program, im.Session.ID)
+					made[im.Session.ID] = true
+				}
+			}
+			for _, im := range importAll(t, scope, source, nil) {
+				require.False(t, im.Created, program)
+				require.Zero(t, im.Appended, program)
+				if im.Source.ID != "" && im.Err == nil && !im.Source.PutAway {
+					s, err := exchange.Find(t.Context(), scope, session.Ref{Agent: im.Session.Agent, ID: im.Source.ID})
+					require.NoError(t, err)
+					require.Equal(t, owner, storetest.Info(t, s).Owner, program)
+				}
+			}
+			infos, err := scope.List(t.Context(), nil)
+			require.NoError(t, err)
+			if n == 0 {
+				each = len(infos)
+				require.Positive(t, each, program)
+			}
+			require.Len(t, infos, each, program)
+			for _, info := range infos {
+				require.Equal(t, owner, info.Owner, program)
+				require.True(t, made[info.ID], "%s: %s", program, info.ID)
+				delete(made, info.ID)
 			}
 		}
-		require.Positive(t, n, program)
-		for _, im := range importAll(t, ada, source, nil) {
-			require.False(t, im.Created, program)
-			require.Zero(t, im.Appended, program)
-		}
-		infos, err := ada.List(t.Context(), nil)
-		require.NoError(t, err)
-		require.Len(t, infos, n, program)
-		for _, info := range infos {
-			require.Equal(t, "ada", info.Owner, program)
-		}
-		report, _ := exchange.Import(t.Context(), bert, source, nil) // its sessions share the IDs of ada's
-		for _, im := range report {
-			require.False(t, im.Created, program)
-			require.Zero(t, im.Appended, program)
-		}
-		none, err := bert.List(t.Context(), nil)
-		require.NoError(t, err)
-		require.Empty(t, none, program)
 	}
 }
 

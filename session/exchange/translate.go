@@ -7,20 +7,22 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
 // A translator makes native entries of a source's entries.
 type translator struct {
 	ids  map[string]string // of entries: from the source's to ours
+	used map[string]bool   // IDs of the session
 	note func(what string) // called with what cannot be carried over
 	time time.Time         // of the entry before
 
 	owner string // of the session, and so of its commits
 }
 
-// translate returns the entries of a batch with native IDs: those given, or new
-// ones.
+// translate returns the entries of a batch with the IDs given, or with their own where
+// these are valid and not in use, or else with new ones.
 func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.Entry, error) {
 	made := make([]transcript.Entry, len(b.Entries))
 	for i, e := range b.Entries {
@@ -34,11 +36,15 @@ func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.E
 			w.time = e.Time
 		}
 		made[i] = transcript.Entry{Time: w.time, Body: body}
-		if i < len(ids) {
+		switch {
+		case i < len(ids):
 			made[i].ID = ids[i]
-		} else {
+		case driver.CheckRef(session.Ref{Agent: "-", ID: e.ID}) != nil || w.used[e.ID]:
 			made[i].ID = newID()
+		default:
+			made[i].ID = e.ID
 		}
+		w.used[made[i].ID] = true
 		if e.ID != "" {
 			w.ids[e.ID] = made[i].ID
 		}
@@ -91,6 +97,7 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 		if b.Critical {
 			return nil, fmt.Errorf("type %q: %w", b.Kind, session.ErrNewerFormat)
 		}
+		w.note("unknown")
 		return transcript.Custom{Name: b.Kind}, nil
 	case transcript.Header, transcript.Current: // the store decides which session is current
 		return transcript.Custom{Name: transcript.Entry{Body: b}.Type()}, nil

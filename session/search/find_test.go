@@ -85,3 +85,15 @@ func TestByPrefix(t *testing.T) {
 		storetest.Close(t, st)
 	}
 }
+
+// ByPrefix finds an imported session by the ID that it had in its program.
+func TestByPrefixOfPeer(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	old := storetest.Load(t, st, session.Key{Agent: "main", Channel: "claw0", Peer: "an old:id"})
+	storetest.Load(t, st, session.Key{Agent: "main", Channel: "claw0", Peer: "an old:id, longer"})
+	info, err := search.ByPrefix(t.Context(), st, "an old:id", nil)
+	require.NoError(t, err)
+	require.Equal(t, old.Ref(), info.Ref)
+	_, err = search.ByPrefix(t.Context(), st, "old:id", nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}

@@ -27,6 +27,7 @@ func (e *AmbiguousError) Error() string {
 }
 
 // ByPrefix returns the session that a person means: the one whose ID or key is text, else
+// the only one whose key has it as the peer, which may be an ID in another program, else
 // the only one whose ID, key or title begins with it. A key means its current session; a
 // whole key is one of the store, or of the owner of a scope. Titles compare like the words
 // of a [Query]. The error is an [*AmbiguousError] or matches fs.ErrNotExist.
@@ -45,11 +46,15 @@ func ByPrefix(ctx context.Context, st *session.Store, text string, opts *session
 		return session.Info{}, fmt.Errorf("find %q: %w", text, err)
 	}
 	exactly := func(i session.Info) bool { return i.ID == text || i.Current && i.Key == text && i.Owner == st.Owner() }
+	peer := func(i session.Info) bool {
+		k, err := session.ParseKey(i.Key)
+		return err == nil && i.Current && k.Peer == text
+	}
 	folded := words.Fold(text) // empty for invisible characters
 	begins := func(i session.Info) bool {
 		return strings.HasPrefix(i.ID, text) || i.Current && strings.HasPrefix(i.Key, text) || folded != "" && strings.HasPrefix(words.Fold(i.Title), folded)
 	}
-	for _, fits := range []func(session.Info) bool{exactly, begins} {
+	for _, fits := range []func(session.Info) bool{exactly, peer, begins} {
 		var found []session.Info
 		for _, info := range infos {
 			if text != "" && fits(info) {

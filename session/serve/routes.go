@@ -19,6 +19,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 )
 
@@ -369,14 +370,14 @@ func (q *Request) agent(name string) (string, error) {
 	return name, nil
 }
 
-// Session returns a session that the principal may see. The error for any other session
-// matches [fs.ErrNotExist].
+// Session returns a session that the principal may see, by an ID for [exchange.Find]. The
+// error for any other session matches [fs.ErrNotExist].
 func (q *Request) Session(agent, id string) (*session.Session, error) {
 	agent, err := q.agent(agent)
 	if err != nil {
 		return nil, err
 	}
-	return q.Store.Get(q.Context(), session.Ref{Agent: agent, ID: id})
+	return exchange.Find(q.Context(), q.Store, session.Ref{Agent: agent, ID: id})
 }
 
 // Create makes a session for a conversation over HTTP, with the owner of the principal. An

@@ -48,7 +48,7 @@
 //
 // The line of an entry is the record as it is in the file. It is not a line of
 // the native format: to store the conversation in it, make new entries of the
-// bodies, as Import of a store in package session does.
+// bodies, as exchange.Import does.
 package dialect
 
 // Decisions:

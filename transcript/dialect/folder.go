@@ -63,6 +63,9 @@ func (m Memory) Text() (string, error) {
 // readable rest.
 func ReadFolder(fsys fs.FS) (*Folder, error) {
 	f := &Folder{fsys: fsys}
+	if fsys == nil {
+		return f, fmt.Errorf("dialect: no file system to read: %w", fs.ErrInvalid)
+	}
 	var names []string
 	var errs []error
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {

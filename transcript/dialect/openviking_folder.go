@@ -61,6 +61,7 @@ func (g *gathering) openViking(name string) (s *Session, ok bool) {
 	s = &Session{Dialect: OpenViking, Sure: sure || signs.marked, Path: dir, Archives: signs.archives, fsys: g.fsys}
 	if dir != "." {
 		s.ID = path.Base(dir)
+		s.Owner = vikingUser(dir)
 	}
 	if meta, err := jsonFile(g.fsys, path.Join(dir, ".meta.json")); err == nil {
 		s.ID = cmp.Or(meta.str("session_id"), s.ID)
@@ -68,6 +69,16 @@ func (g *gathering) openViking(name string) (s *Session, ok bool) {
 		s.Indexed = true
 	}
 	return s, true
+}
+
+// vikingUser returns the user of a folder such as user/alice/sessions/s1. The user
+// "default" is the program's name for none.
+func vikingUser(dir string) string {
+	up := strings.Split(path.Dir(dir), "/")
+	if n := len(up); n >= 3 && up[n-3] == "user" && (up[n-1] == "sessions" || up[n-1] == "session") && up[n-2] != "default" {
+		return up[n-2]
+	}
+	return ""
 }
 
 func (g *gathering) isEmpty(name string) bool {

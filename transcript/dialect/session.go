@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -25,6 +26,7 @@ type Session struct {
 	ID      string  `json:"id,omitempty"`   // empty if an OpenViking session is the folder itself
 	Key     string  `json:"key,omitempty"`  // routing name, in programs that have one
 	Agent   string  `json:"agent,omitempty"`
+	Owner   string  `json:"owner,omitempty"` // the user in whose folder it is
 	// Title is the session's title by the program or its user, else the
 	// beginning of the first text of the user.
 	Title   string    `json:"title,omitempty"`
@@ -53,6 +55,9 @@ type Session struct {
 	fsys fs.FS
 }
 
+// Info returns s: with [Session.Records] it makes a Session a source of an import.
+func (s Session) Info() Session { return s }
+
 // MarshalJSON implements [encoding/json.Marshaler].
 func (s Session) MarshalJSON() ([]byte, error) {
 	type fields Session
@@ -71,8 +76,12 @@ func (s Session) MarshalJSON() ([]byte, error) {
 // OpenViking every archive comes first, followed by a compaction with its
 // overview and a commit; before the last commit come the contexts linked to the
 // session; offsets of records count in their own files. The sequence may be
-// ranged over several times and ends after the first pair with an error.
+// ranged over several times and ends after the first pair with an error. A Session
+// that no [Folder] has returned has no records.
 func (s Session) Records() iter.Seq2[transcript.Record, error] {
+	if s.Err == nil && s.fsys == nil {
+		s.Err = fmt.Errorf("dialect: session %q is not from a folder: %w", s.ID, fs.ErrInvalid)
+	}
 	if s.Err != nil {
 		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, s.Err) }
 	}

@@ -66,6 +66,9 @@ type output interface {
 // separated names below the written folder, valid for [io/fs.ValidPath], each
 // once, and makes folders as needed. NewWriter fails if d cannot be written.
 func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Writer, error) {
+	if create == nil {
+		return nil, errors.New("dialect: no function creates the files to write")
+	}
 	w := &Writer{create: create, names: map[string]bool{}, agents: map[string]string{}}
 	switch d {
 	case MiniClaw:
@@ -93,8 +96,8 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 // index follows with [Writer.Close]. After an error they are closed and
 // incomplete, and the index does not list the session.
 func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (Losses, error) {
-	if w.closed {
-		return nil, errors.New("dialect: the writer is closed")
+	if w.closed || w.form == nil {
+		return nil, errors.New("dialect: the writer is closed, or not from NewWriter")
 	}
 	x := &exchange{losses: Losses{}, time: s.Created}
 	out, err := w.form.begin(w, s)
@@ -113,7 +116,7 @@ func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (L
 
 // Close writes the index, of programs that have one.
 func (w *Writer) Close() error {
-	if w.closed {
+	if w.closed || w.form == nil {
 		return nil
 	}
 	w.closed = true

@@ -8,6 +8,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
@@ -53,7 +54,7 @@ type backend interface {
 	// repair repairs all repairable findings.
 	repair(ctx context.Context) error
 	// take imports a file or a folder, and reports on each session.
-	take(ctx context.Context, name string, report func(imported) error) error
+	take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error
 }
 
 // described holds all data about a session.

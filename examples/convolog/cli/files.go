@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/openviking"
 	"github.com/convolog/convolog/session/serve/zyhive"
@@ -27,7 +28,7 @@ func importSessions(ctx context.Context, c *call) error {
 	reports := []imported{}
 	var errs []error
 	for _, name := range c.args {
-		err := c.backend.take(ctx, name, func(im imported) error {
+		err := c.backend.take(ctx, name, c.from, &exchange.ImportOptions{For: c.create.Owner}, func(im imported) error {
 			reports = append(reports, im)
 			if im.Failed != nil {
 				errs = append(errs, fmt.Errorf("%s: session %s: %s", name, im.Session.ID, im.Failed.Title))
@@ -85,6 +86,7 @@ func convertFiles(ctx context.Context, c *call) error {
 	if err != nil {
 		return c.wrong("%s", err)
 	}
+	job.For, job.From = c.create.Owner, c.from
 	out := c.out
 	if c.json {
 		out = io.Discard

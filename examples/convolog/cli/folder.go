@@ -85,7 +85,7 @@ func described1(ctx context.Context) func(s *session.Session, err error) (sessio
 }
 
 func with[T any](ctx context.Context, f *folder, ref session.Ref, do func(*session.Session) (T, error)) (out T, err error) {
-	s, err := f.Get(ctx, ref)
+	s, err := exchange.Find(ctx, f.Store, ref)
 	if err != nil {
 		return out, err
 	}
@@ -214,13 +214,13 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, out.Flush())
 }
 
-func (f *folder) take(ctx context.Context, name string, report func(imported) error) error {
-	sessions, err := convert.Find(name)
+func (f *folder) take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error {
+	sessions, err := convert.Find(name, from)
 	if err != nil {
 		return err
 	}
 	for s := range sessions {
-		reports, err := exchange.Import(ctx, f.Store, one(s), nil)
+		reports, err := exchange.Import(ctx, f.Store, one(s), opts)
 		if err != nil && len(reports) == 0 {
 			return err
 		}

@@ -44,6 +44,7 @@ type options struct {
 	full, regexp    bool
 	within, state   string
 	as, model, to   string
+	from            string
 	after           string
 	yes, dryRun     bool
 	now             bool
@@ -83,7 +84,7 @@ var flagDefs = []flagDef{
 
 	{"id", "ID", "the ID of the new session; the default is a new ID", func(o *options) any { return &o.create.ID }},
 	{"title", "TEXT", "the title of the new session", func(o *options) any { return &o.create.Title }},
-	{"for", "OWNER", "the owner of the new session", func(o *options) any { return &o.create.Owner }},
+	{"for", "OWNER", "the owner of the new sessions", func(o *options) any { return &o.create.Owner }},
 
 	{"role", "ROLE", "user or assistant", func(o *options) any { return &o.role }},
 	{"content", "TEXT", "the text; - reads the standard input", func(o *options) any { return &o.content }},
@@ -113,6 +114,7 @@ var flagDefs = []flagDef{
 	{"mask", "", "mask secrets in the store, now and in all later writes", func(o *options) any { return &o.mask }},
 	{"as", "FORM", "jsonl, markdown, html, anthropic, gemini ...", func(o *options) any { return &o.as }},
 	{"to", "FORM", "the form: native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
+	{"from", "FORM", "the form of JSON arrays: openai-chat, gemini ...", func(o *options) any { return &o.from }},
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},
 	{"addr", "ADDRESS", "the address; the default is 127.0.0.1:1933", func(o *options) any { return &o.addr }},
 	{"page", "", "also serve a page for browsers at /page", func(o *options) any { return &o.page }},

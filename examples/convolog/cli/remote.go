@@ -23,6 +23,7 @@ import (
 	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
@@ -305,8 +306,11 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 }
 
 // take sends the transcripts of a folder one by one, as a server imports single files.
-func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
-	sessions, err := convert.Find(name)
+func (r *remote) take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error {
+	if opts.For != "" {
+		return usageError{"--for is for a folder: a server gives new sessions to the holder of the token", "help import"}
+	}
+	sessions, err := convert.Find(name, from)
 	if err != nil {
 		return err
 	}
@@ -315,13 +319,20 @@ func (r *remote) take(ctx context.Context, name string, report func(imported) er
 		root = filepath.Dir(name)
 	}
 	for s := range sessions {
-		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(s.Path)))
+		file := s.Info().Path
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
 		if err != nil {
 			return fmt.Errorf("%w: a server imports single files; use convolog convert %s --to native FOLDER", err, name)
 		}
-		resp, err := r.open(ctx, http.MethodPost, "/import", body{"application/jsonl", path.Base(s.Path), data})
+		if path.Ext(file) == ".json" { // the array of a provider, which a server does not read
+			if data, err = convert.Lines(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			file += "l" // the lines of a session
+		}
+		resp, err := r.open(ctx, http.MethodPost, "/import", body{"application/jsonl", path.Base(file), data})
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmp.Or(s.Path, name), err)
+			return fmt.Errorf("%s: %w", cmp.Or(file, name), err)
 		}
 		var reports []imported
 		err = json.NewDecoder(bufio.NewReader(resp.Body)).Decode(&reports)

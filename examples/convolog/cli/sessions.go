@@ -24,7 +24,10 @@ import (
 func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	ref := session.Ref{Agent: cmp.Or(c.list.Agent, "main"), ID: name}
 	if !strings.ContainsAny(name, ":/") {
-		_, err := c.backend.describe(ctx, ref)
+		d, err := c.backend.describe(ctx, ref)
+		if err == nil {
+			return d.Info.Ref, nil
+		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return ref, nil // the command reports any other failure
 		}

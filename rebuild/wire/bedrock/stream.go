@@ -69,7 +69,7 @@ func answerBlock(block []byte) transcript.Block {
 			for e := range jsontext.Elements(js.Get(value, "content")) {
 				text.WriteString(js.String(e, "text"))
 			}
-			return citedText(text.String(), js.Elements(js.Get(value, "citations")))
+			return transcript.TextBlock{Text: text.String(), Extra: format.WithExt("citations", js.Get(value, "citations"))}
 		}
 	}
 	return transcript.RawBlock{JSON: js.Object("type", format.OpaqueBedrock, "block", block).Bytes()}

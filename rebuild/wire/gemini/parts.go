@@ -118,7 +118,7 @@ var uriTypes = map[string]string{
 // readable.
 func signatureOf(extra transcript.Extra) string {
 	signature := js.String(format.ExtObject(extra), "thoughtSignature")
-	if !format.IsBase64(signature) {
+	if signature != skipSignature && !format.IsBase64(signature) {
 		return ""
 	}
 	return signature

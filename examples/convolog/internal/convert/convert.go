@@ -1,6 +1,7 @@
 // Package convert writes sessions in the form of another program. FROM is a transcript,
-// or a folder to search for sessions. They are in the native format or in a dialect that
-// package transcript/dialect reads. The format to write is one of:
+// or a folder to search for sessions. They are in the native format, in a dialect that
+// package transcript/dialect reads, or in a JSON file with the array of a provider, whose
+// form the content shows. The format to write is one of:
 //
 //	native      a store of Convolog; a second run adds only new records, and the
 //	            original lines are kept
@@ -35,6 +36,9 @@ import (
 
 // A Job is a conversion that a command line describes.
 type Job struct {
+	For  string // the owner of new sessions of a store; empty: the one whom the source names
+	From string // the form of arrays; empty: what their content shows
+
 	from  []string
 	to    string
 	dir   string
@@ -84,7 +88,7 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 	}
 	var errs []error
 	for _, name := range j.from {
-		sessions, err := Find(name)
+		sessions, err := Find(name, j.From)
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -265,7 +267,7 @@ func TestConvertHalf(t *testing.T) {
 	folder, err := dialect.ReadFolder(os.DirFS("../../../../transcript/dialect/testdata/claw0"))
 	require.NoError(t, err)
 	n := 0
-	for _, err := range docs.write(t.Context(), folder.Sessions()) {
+	for _, err := range docs.write(t.Context(), sources(folder)) {
 		if n++; err == nil || !strings.Contains(err.Error(), "the disk is full") {
 			t.Errorf("session %d: %v", n, err)
 		}
@@ -274,6 +276,17 @@ func TestConvertHalf(t *testing.T) {
 		t.Errorf("of %d sessions %v is left, %v", n, left, err)
 	}
 	require.NoError(t, docs.close())
+}
+
+// sources returns the sessions of a folder as sources.
+func sources(folder *dialect.Folder) iter.Seq[exchange.Source] {
+	return func(yield func(exchange.Source) bool) {
+		for s := range folder.Sessions() {
+			if !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 func convert(t *testing.T, out *bytes.Buffer, to dialect.Dialect, dir, from string) error {

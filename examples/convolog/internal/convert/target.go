@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -30,17 +31,17 @@ import (
 // A target is an output for sessions.
 type target interface {
 	// write writes sessions. For each it yields a line about the session, or an error.
-	write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error]
+	write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error]
 	close() error
 }
 
 // each writes sessions one by one.
-func each(sessions iter.Seq[dialect.Session], write func(dialect.Session) (string, error)) iter.Seq2[string, error] {
+func each(sessions iter.Seq[exchange.Source], write func(exchange.Source) (string, error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for s := range sessions {
 			line, err := write(s)
 			if err != nil {
-				err = fmt.Errorf("%s: %w", cmp.Or(s.Path, s.ID), err)
+				err = fmt.Errorf("%s: %w", cmp.Or(s.Info().Path, s.Info().ID), err)
 			}
 			if !yield(line, err) {
 				return
@@ -82,23 +83,24 @@ func request(r exchange.Renderer) export {
 // A store is a target that imports sessions into a store.
 type store struct {
 	*session.Store
-	dry bool
+	opts exchange.ImportOptions
 }
 
 func newStore(j Job) (target, error) {
+	opts := exchange.ImportOptions{For: j.For, DryRun: j.dry}
 	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
-		return store{session.OpenDriver(memdriver.New(nil), nil), true}, nil
+		return store{session.OpenDriver(memdriver.New(nil), nil), opts}, nil
 	}
 	st, err := session.Open(j.dir, &session.Options{ReadOnly: j.dry})
 	if err != nil {
 		return nil, err
 	}
-	return store{st, j.dry}, nil
+	return store{st, opts}, nil
 }
 
-func (st store) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
+func (st store) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		report, err := exchange.Import(ctx, st.Store, sessions, &exchange.ImportOptions{DryRun: st.dry})
+		report, err := exchange.Import(ctx, st.Store, sessions, &st.opts)
 		if len(report) == 0 && err != nil {
 			yield("", err)
 			return
@@ -120,10 +122,10 @@ func (st store) close() error { return st.Close() }
 
 // through imports a session into a new store in memory, and calls f with it. The result
 // adds the losses of the import to the losses of f.
-func through(ctx context.Context, s dialect.Session, f func(*session.Session) (dialect.Losses, error)) (lost dialect.Losses, err error) {
+func through(ctx context.Context, s exchange.Source, f func(*session.Session) (dialect.Losses, error)) (lost dialect.Losses, err error) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer func() { err = errors.Join(err, st.Close()) }()
-	report, err := exchange.Import(ctx, st, slices.Values([]dialect.Session{s}), nil)
+	report, err := exchange.Import(ctx, st, slices.Values([]exchange.Source{s}), nil)
 	if len(report) > 0 {
 		err = report[0].Err
 	}
@@ -140,6 +142,15 @@ func through(ctx context.Context, s dialect.Session, f func(*session.Session) (d
 		all[what] = max(all[what], n) // import and f may count the same loss
 	}
 	return all, err
+}
+
+// Lines returns the lines of the session that an import makes of a source.
+func Lines(ctx context.Context, s exchange.Source) ([]byte, error) {
+	var lines bytes.Buffer
+	_, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
+		return nil, exchange.Lines(ctx, own, &lines)
+	})
+	return lines.Bytes(), err
 }
 
 // A folder creates files and never overwrites a file.
@@ -204,12 +215,12 @@ func newProgram(j Job) (target, error) {
 	return program{f, w}, err
 }
 
-func (p program) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
-	return each(sessions, func(s dialect.Session) (string, error) {
+func (p program) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error] {
+	return each(sessions, func(s exchange.Source) (string, error) {
 		lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
-			return exchange.Export(ctx, own, p.w, s)
+			return exchange.Export(ctx, own, p.w, s.Info())
 		})
-		return about(s) + without(lost), err
+		return about(s.Info()) + without(lost), err
 	})
 }
 
@@ -234,14 +245,14 @@ func newDocuments(ext string, do export) func(Job) (target, error) {
 	}
 }
 
-func (f documents) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
-	return each(sessions, func(s dialect.Session) (string, error) { return f.one(ctx, s) })
+func (f documents) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error] {
+	return each(sessions, func(s exchange.Source) (string, error) { return f.one(ctx, s) })
 }
 
-func (f documents) one(ctx context.Context, s dialect.Session) (string, error) {
+func (f documents) one(ctx context.Context, s exchange.Source) (string, error) {
 	name := ""
 	lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
-		name = f.name(s.ID, own.Ref().ID)
+		name = f.name(s.Info().ID, own.Ref().ID)
 		w, err := f.create(name)
 		if err != nil {
 			return nil, err
@@ -256,7 +267,7 @@ func (f documents) one(ctx context.Context, s dialect.Session) (string, error) {
 		}
 		return lost, err
 	})
-	return about(s) + ": " + name + without(lost), err
+	return about(s.Info()) + ": " + name + without(lost), err
 }
 
 // name returns a file name made of the ID, or of other if the ID is not a valid name. It

@@ -1,0 +1,166 @@
+package format
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/neutral"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Past is a conversation that is read from the JSON of an API, the inverse of rendering.
+type Past struct {
+	Whole []byte // the object that holds the list; nil if the list came alone
+	List  []json.RawMessage
+	Items []transcript.Item
+	Read  func(answer []byte) (*transcript.Response, error) // of the API
+	at    string                                            // pointer to the list
+}
+
+// NewPast returns the list in data: data itself, or a member of that name. The answer of a
+// model, which read reads, is a conversation of one item.
+func NewPast(data []byte, name string, read func(answer []byte) (*transcript.Response, error)) (*Past, error) {
+	data = jsontext.Trim(data)
+	p := &Past{Read: read}
+	switch {
+	case !jsontext.Valid(data):
+		return nil, Bad("", "it is not JSON")
+	case jsontext.IsArray(data):
+		p.List = js.Elements(data)
+		return p, nil
+	case !jsontext.IsObject(data):
+		return nil, Bad("", "it is not a list or an object")
+	}
+	p.Whole, p.at = data, "/"+name
+	list, ok := jsontext.Member(data, name)
+	if jsontext.IsArray(list) {
+		p.List = js.Elements(list)
+		return p, nil
+	}
+	if resp, err := read(data); err == nil && !ok {
+		p.Items = []transcript.Item{*resp}
+		return p, nil
+	}
+	return nil, Bad(p.at, "there is no list of this name")
+}
+
+// Bad returns an error about a place.
+func Bad(pointer, reason string, args ...any) error {
+	return &wire.ItemError{Pointer: pointer, Reason: fmt.Sprintf(reason, args...)}
+}
+
+// At returns the pointer to element i of the list.
+func (p *Past) At(i int) string { return p.at + "/" + strconv.Itoa(i) }
+
+// Add adds an item, with the members of the message that are not among known as data of
+// the application.
+func (p *Past) Add(item transcript.Item, message []byte, known ...string) {
+	if rest := Rest(message, known...); len(rest) > 0 {
+		item = transcript.WithApp(item, js.Object("", map[string]json.RawMessage(rest)).Bytes())
+	}
+	p.Items = append(p.Items, item)
+}
+
+// Answer adds an answer, in the JSON that the API answers with.
+func (p *Past) Answer(at string, answer js.Written, message []byte, known ...string) error {
+	resp, err := p.Read(answer.Bytes())
+	if err != nil {
+		return Bad(at, "%v", err)
+	}
+	p.Said(resp.API, resp.Message, message, known...)
+	return nil
+}
+
+// Said adds an answer with its blocks.
+func (p *Past) Said(api string, answer transcript.Message, message []byte, known ...string) {
+	stop := transcript.StopEndTurn
+	if HasCalls(answer.Content) {
+		stop = transcript.StopToolUse
+	}
+	p.Add(transcript.Response{Message: answer, API: api, Model: js.String(p.Whole, "model"), StopReason: stop}, message, known...)
+}
+
+// Prompt adds a system prompt: texts of a message whose role only instructions have. A
+// rendered prompt begins with the heading of a later one.
+func (p *Past) Prompt(at string, texts []transcript.Block, message []byte, known ...string) error {
+	var plain []string
+	for i, b := range texts {
+		t, ok := b.(transcript.TextBlock)
+		if !ok {
+			return Bad(at+"/"+strconv.Itoa(i), "a system prompt has only texts")
+		}
+		if later, ok := strings.CutPrefix(t.Text, neutral.PromptHeading+"\n"); ok {
+			p.Add(transcript.System{Text: later}, message, known...)
+		} else if names, ok := strings.CutPrefix(t.Text, neutral.ToolsHeading+"\n"); ok {
+			tools := transcript.Tools{Names: strings.Split(names, ", ")}
+			if names == "none" {
+				tools.Names = nil
+			}
+			p.Add(tools, message, known...)
+		} else {
+			plain = append(plain, t.Text)
+		}
+	}
+	if text := strings.Join(plain, "\n\n"); text != "" {
+		p.Add(transcript.System{Text: text}, message, known...)
+	}
+	return nil
+}
+
+// Rest returns the members of an object that are not among known and not null.
+func Rest(obj []byte, known ...string) (rest transcript.Extra) {
+	for _, m := range js.Without(obj, known...) {
+		if !jsontext.IsNull(m.Value) {
+			rest = WithMember(rest, m.Name, m.Value)
+		}
+	}
+	return rest
+}
+
+// Blocks reads a content: a text, or a list of parts. Part returns nil for a part that it
+// does not know.
+func Blocks(at string, content []byte, part func(at string, part []byte) (transcript.Block, error)) (blocks []transcript.Block, err error) {
+	content = jsontext.Trim(content)
+	if text, ok := jsontext.String(content); ok {
+		return PlainText(text), nil
+	}
+	if !jsontext.IsArray(content) {
+		return nil, Bad(at, "the content is neither a text nor a list")
+	}
+	for i, e := range js.Elements(content) {
+		at := at + "/" + strconv.Itoa(i)
+		if !jsontext.IsObject(e) {
+			return nil, Bad(at, "it is not an object")
+		}
+		b, err := part(at, e)
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, nil
+}
+
+// URLSource returns the source at a URL, or in a data URL.
+func URLSource(url string) transcript.Source {
+	if rest, ok := strings.CutPrefix(url, "data:"); ok {
+		if media, data, ok := strings.Cut(rest, ";base64,"); ok {
+			return transcript.Source{Type: "base64", MediaType: media, Data: data}
+		}
+	}
+	return transcript.Source{Type: "url", URL: url}
+}
+
+// Typed returns a part as an opaque block, if it has a type.
+func Typed(at string, part []byte) (transcript.Block, error) {
+	if js.String(part, "type") == "" {
+		return nil, Bad(at, "it lacks a type")
+	}
+	return transcript.RawBlock{JSON: slices.Clone(part)}, nil
+}

@@ -1,0 +1,212 @@
+package exchange
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// programs are the dialects whose sessions [Find] finds by the ID that they had there.
+var programs = []dialect.Dialect{
+	dialect.Native, dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode,
+}
+
+// Find returns the session with an ID, or the one that [Import] made of a session with
+// that ID in another program whose ID was not valid here or in use. Its errors are those
+// of [session.Store.Get].
+func Find(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
+	if err := opened(st); err != nil {
+		return nil, err
+	}
+	s, err := st.Get(ctx, ref)
+	if s != nil || !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	for _, d := range programs {
+		info := dialect.Session{Dialect: d, ID: ref.ID}
+		for _, owner := range slices.Compact([]string{st.Owner(), ""}) {
+			if s, other := st.Get(ctx, session.Ref{Agent: ref.Agent, ID: importID(info, transcript.Entry{}, "", owner)}); other == nil {
+				return s, nil
+			}
+		}
+	}
+	return s, err
+}
+
+// importID returns the ID of the session that a source becomes if its own cannot be
+// kept. It is always the same: a UUID of version 8, the version for such use. A source
+// without an ID is identified by its first record. More distinguishes sources
+// of the same ID.
+func importID(s dialect.Session, first transcript.Entry, more, owner string) string {
+	h := sha256.New()
+	part := func(text string) { _, _ = fmt.Fprintf(h, "%d:%s", len(text), text) } // a hash never fails
+	part(string(s.Dialect))
+	part(s.ID)
+	if s.ID == "" {
+		part(string(first.Line()))
+	}
+	if s.PutAway { // if another one continues under the ID
+		part(path.Base(s.Path))
+	}
+	part(more)
+	if owner != "" { // IDs are unique among all owners
+		part(owner)
+	}
+	var id uuid.UUID
+	copy(id[:], h.Sum(nil))
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
+	return id.String()
+}
+
+// originalID returns the ID that an imported session had in its program, if the key holds
+// it and the session could not keep it.
+func originalID(info session.Info) string {
+	k, err := session.ParseKey(info.Key)
+	there := dialect.Session{Dialect: dialect.Dialect(k.Channel), ID: k.Peer}
+	for _, owner := range []string{info.Owner, ""} {
+		if err == nil && info.ID == importID(there, transcript.Entry{}, "", owner) {
+			return there.ID
+		}
+	}
+	return ""
+}
+
+// locate finds the session of the source, nil if it is missing, and sets its ID: the one
+// that an earlier import has derived, or the source's own, if that is valid and no other
+// session's, or else the derived one.
+func (im *importing) locate(ctx context.Context) (*session.Session, error) {
+	im.Session.ID = im.derived
+	s, err := im.get(ctx, im.derived)
+	if s != nil || err != nil || driver.CheckRef(session.Ref{Agent: im.Session.Agent, ID: im.kept}) != nil {
+		return s, err
+	}
+	s, err = im.get(ctx, im.kept)
+	if s != nil {
+		if same, sameErr := im.is(ctx, s); sameErr != nil || !same {
+			return nil, sameErr
+		}
+	}
+	im.Session.ID = im.kept
+	return s, err
+}
+
+// get returns a session, one in the trash as well, and nil if it is missing.
+func (im *importing) get(ctx context.Context, id string) (*session.Session, error) {
+	s, err := im.store.Get(ctx, session.Ref{Agent: im.Session.Agent, ID: id})
+	if s != nil || errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return s, err
+}
+
+// is reports whether a session is the source's: imported for the same key, or exported
+// to it.
+func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
+	info, err := s.Info(ctx)
+	if err != nil {
+		return false, err
+	}
+	own, err := hasOwn(ctx, s)
+	if err != nil || !own {
+		return info.Key == im.Key.String(), err
+	}
+	if im.Source.Dialect == dialect.Native {
+		return info.Key == im.Key.String(), nil
+	}
+	return im.contained(ctx, s)
+}
+
+// hasOwn reports whether a session begins with a batch that no import has made.
+func hasOwn(ctx context.Context, s *session.Session) (bool, error) {
+	for e, err := range s.Entries(ctx, "") {
+		if err != nil {
+			return false, err
+		}
+		if transcript.IsHead(e.Type()) || strings.HasPrefix(e.Idem, importKeys) {
+			return !strings.HasPrefix(e.Idem, importKeys), nil
+		}
+	}
+	return false, nil
+}
+
+// isBack reports whether the source is an export of the session, which was imported from
+// other lines with the same texts.
+func (im *importing) isBack(ctx context.Context, s *session.Session) (bool, error) {
+	if cut, err := im.isCut(); cut || err != nil {
+		return false, err
+	}
+	return im.contained(ctx, s)
+}
+
+// isCut reports whether the source has lost its last messages since it was imported, and
+// nothing else has changed.
+func (im *importing) isCut() (bool, error) {
+	rest := im.there.order
+	for b, err := range im.batches(func(string) {}) {
+		switch {
+		case err != nil:
+			return false, err
+		case !b.history:
+		case len(rest) == 0 || rest[0] != b.slot:
+			return false, nil
+		default:
+			rest = rest[1:]
+		}
+	}
+	return true, nil
+}
+
+// contained reports whether the conversation of a session begins with all texts of the
+// source, as after an export to it.
+func (im *importing) contained(ctx context.Context, s *session.Session) (bool, error) {
+	entries, _, err := conversation(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	var texts []string
+	for e, err := range exported(ctx, s, entries) {
+		if err != nil {
+			return false, err
+		}
+		texts = append(texts, textsOf(e)...)
+	}
+	n := 0
+	for rec, err := range im.records {
+		if err != nil {
+			return false, err
+		}
+		if !rec.HasEntry() {
+			continue
+		}
+		for _, text := range textsOf(rec.Entry) {
+			if n == len(texts) || texts[n] != text {
+				return false, nil
+			}
+			n++
+		}
+	}
+	return n > 0, nil
+}
+
+// textsOf returns the texts of an entry with the role before each.
+func textsOf(e transcript.Entry) (texts []string) {
+	f, _ := e.Body.(transcript.MessageLine)
+	for _, b := range f.Content {
+		if t, ok := b.(transcript.TextBlock); ok && strings.TrimSpace(t.Text) != "" {
+			texts = append(texts, string(f.Role)+" "+strings.TrimSpace(t.Text))
+		}
+	}
+	return texts
+}
