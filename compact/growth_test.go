@@ -30,7 +30,7 @@ func TestGrowth(t *testing.T) {
 			bound := opts.MaxSummary + opts.MaxCarried + heading
 			f := rebuild.New(nil)
 			next, first, most := 0, 0, 0
-			for round := range amount(40, 100) {
+			for round := range amount(24, 100) {
 				for range 6 {
 					next++
 					add(t, f, fmt.Sprint("t", next),

@@ -144,11 +144,11 @@ func TestModelPieces(t *testing.T) {
 func TestModelWindows(t *testing.T) {
 	t.Parallel()
 	long := toolLoop(30)
-	long = append(long, transcript.UserText(strings.Repeat("слово 语 ", 4_000)))
+	long = append(long, transcript.UserText(strings.Repeat("слово 语 ", amount(1_500, 4_000))))
 	for name, in := range map[string]compact.Input{
 		"loop":              {Messages: long},
-		"long summary":      {Messages: manyScripts(), Previous: strings.Repeat("</conversation> fact. ", 1500)},
-		"only long summary": {Previous: strings.Repeat("One fact. ", 4000)},
+		"long summary":      {Messages: manyScripts(), Previous: strings.Repeat("</conversation> fact. ", amount(600, 1_500))},
+		"only long summary": {Previous: strings.Repeat("One fact. ", amount(1_500, 4_000))},
 	} {
 		worked := 0
 		for i, m := range []compact.Model{

@@ -27,11 +27,8 @@ var depths = []int{1, 3, 6, 10, 15, 20}
 // TestUserWords. Its least shares hold for each language.
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	for i, window := range amount([]int{16_000, 32_000}, []int{16_000, 32_000, 64_000}) {
-		for j, language := range []string{"de", "en", "es", "ja"} {
-			if (i+j)%amount(2, 1) != 0 {
-				continue
-			}
+	for _, window := range amount([]int{16_000}, []int{16_000, 32_000, 64_000}) {
+		for _, language := range []string{"de", "en", "es", "ja"} {
 			t.Run(fmt.Sprintf("%dk/%s", window/1_000, language), func(t *testing.T) {
 				t.Parallel()
 				testNotes(t, window, language)

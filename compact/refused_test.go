@@ -161,12 +161,12 @@ func lines(n int, format string) string {
 // short only for a long one.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	for _, turns := range []int{100, 200} {
+	for _, turns := range []int{60, 200} {
 		h := conversation(t, turns)
-		opts := &compact.Options{Keep: compact.Keep{Turns: 50}, MaxSummary: 400}
+		opts := &compact.Options{Keep: compact.Keep{Turns: min(50, turns/2)}, MaxSummary: 400}
 		cut := compact.Plan(h, opts)
 		for i, tt := range hostile {
-			if turns == 100 && tt.name == "few words for much" {
+			if turns == 60 && tt.name == "few words for much" {
 				continue
 			}
 			if sized := errors.Is(tt.want, compact.ErrTooShort) || errors.Is(tt.want, compact.ErrTooLong); turns == 200 && !sized && amount(true, false) {
@@ -180,8 +180,8 @@ func TestRefused(t *testing.T) {
 			if _, ok := errors.AsType[*compact.Error](err); !ok {
 				t.Errorf("%s: %T", tt.name, err)
 			}
-			if i%4 != 1 && amount(true, false) {
-				continue // other summarizers get each fourth text
+			if i%8 != 1 && amount(true, false) {
+				continue // other summarizers get each eighth text
 			}
 			var skipped string
 			opts.Observe = func(_ context.Context, s compact.Step) { skipped = s.Skipped }

@@ -62,7 +62,7 @@ func TestFitsWindow(t *testing.T) {
 	for k, name := range slices.Sorted(maps.Keys(histories)) {
 		msgs := histories[name]
 		for i, window := range []int{2_000, 3_500, 8_000, 32_768, 200_000} {
-			if (i+k)%amount(7, 1) != 0 {
+			if (i+k)%amount(11, 1) != 0 {
 				continue
 			}
 			refusals := 0

@@ -133,9 +133,9 @@ func TestChatWords(t *testing.T) {
 		for _, most := range []int{0, 32_000 / 12} {
 			t.Run(fmt.Sprintf("%s/%d", lang, most), func(t *testing.T) {
 				t.Parallel()
-				r := runWords(t, newWordsWork(wordsSeed, lang, .5, false), 32_000, amount(6, 10), most)
+				r := runWords(t, newWordsWork(wordsSeed, lang, .5, false), 32_000, amount(4, 10), most)
 				var line strings.Builder
-				for _, at := range amount([]int{1, 3, 6}, []int{1, 3, 6, 10}) {
+				for _, at := range amount([]int{1, 3, 4}, []int{1, 3, 6, 10}) {
 					got := r.of(at, at, core...)
 					fmt.Fprintf(&line, " %.0f%%(%d)", 100*got.share(), got.asked)
 				}

@@ -21,8 +21,8 @@ func TestForgedClip(t *testing.T) {
 		if i%5 > 0 {
 			continue
 		}
-		c := newConversation(t, append(toolTurn(text+"\n"+long(20_000)+"an error: "+text+"\n"+long(20_000)+text), transcript.AssistantText("ok"), transcript.UserText("go on"))...)
-		changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 10_000, Recall: true})
+		c := newConversation(t, append(toolTurn(text+"\n"+long(10_000)+"an error: "+text+"\n"+long(10_000)+text), transcript.AssistantText("ok"), transcript.UserText("go on"))...)
+		changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 5_000, Recall: true})
 		require.NoError(t, err)
 		require.True(t, changed)
 		r, _ := c.fold.History().Messages[2].Content[0].(transcript.ToolResultBlock)

@@ -32,7 +32,7 @@ func counted(t *testing.T, s *session.Session) (tries int) {
 // An Update succeeds although writers of other processes never pause, and its
 // decision is about the lines right before its own.
 func TestUpdateBesideBusyWriters(t *testing.T) {
-	updates := map[string]int{"files": 20, "memory": 5}
+	updates := map[string]int{"files": 10, "memory": 5}
 	for name, open := range map[string]func(t *testing.T) func() *session.Store{
 		"files": func(t *testing.T) func() *session.Store {
 			dir := t.TempDir()

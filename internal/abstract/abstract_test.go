@@ -1,10 +1,6 @@
 package abstract
 
-import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
+import "testing"
 
 func TestOf(t *testing.T) {
 	for overview, want := range map[string]string{
@@ -17,6 +13,8 @@ func TestOf(t *testing.T) {
 		"****: c":                                                                    "****: c",
 		"# Summary\n## Nothing\n":                                                    "",
 	} {
-		require.Equal(t, want, Of(overview), overview)
+		if got := Of(overview); got != want {
+			t.Errorf("%q: got %q, want %q", overview, got, want)
+		}
 	}
 }

@@ -67,7 +67,7 @@ func TestMap(t *testing.T) {
 // however the loop ends, no goroutine works for it any longer.
 func TestMapEnds(t *testing.T) {
 	failed := errors.New("failed")
-	for seed := range uint64(300) {
+	for seed := range uint64(150) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		sizes := make([]int, rnd.IntN(1500))
 		for i := range sizes {

@@ -147,7 +147,7 @@ func killed(t *testing.T, dir string, n, round int, seed uint64) (at string, sai
 func TestArchiveKill(t *testing.T) {
 	t.Parallel()
 	kills := map[string]int{"gate": 100, "long": 10_000}[*faults]
-	kills = max(kills, 24)
+	kills = max(kills, 12)
 	rnd := rand.New(rand.NewPCG(7, 7))
 	where := map[string]int{}
 	var dir string

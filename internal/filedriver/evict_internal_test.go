@@ -44,7 +44,7 @@ func logsOf(t *testing.T, n, limit int, policy filelog.SyncPolicy, observe ...fu
 
 // Evictions at the same time take different logs, so that the limit is kept.
 func TestEvictAtTheSameTime(t *testing.T) {
-	const n, limit = 320, 4
+	const n, limit = 160, 4
 	ls, open := logsOf(t, n, limit, filelog.SyncInterval(1e12))
 	var all sync.WaitGroup
 	next := make(chan int, n)

@@ -81,7 +81,7 @@ func (x *index) refresh() error {
 		x.info, err = x.file.Stat()
 	}
 	if err != nil {
-		return x.fail("read index", err, "check that this user may use it")
+		return errors.Join(x.fail("read index", err, "check that this user may use it"), x.forget())
 	}
 	x.rows = newRows(x.info.Size() / 512)
 	err = x.read(x.info.Size())

@@ -248,7 +248,7 @@ func TestFirstSessionOfAnAgent(t *testing.T) {
 	d := open(t, t.TempDir(), &filedriver.Options{Sync: filelog.SyncNever})
 	rounds := 200
 	if *faults == "short" {
-		rounds = 40
+		rounds = 20
 	}
 	for n := range rounds {
 		agent := fmt.Sprint("a", n)

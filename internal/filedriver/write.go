@@ -118,8 +118,12 @@ func (x *index) write(recs ...record) error {
 	for _, rec := range recs {
 		lines = appendRecord(lines, rec)
 	}
-	if x.file == nil {
-		if err := x.rewrite(false); err != nil {
+	if x.file == nil { // there is no index, or a look at a new one failed
+		err := x.refresh()
+		if err == nil && x.file == nil {
+			err = x.rewrite(false)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -139,6 +143,7 @@ func (x *index) write(recs ...record) error {
 	if x.applied > 2*x.bytes+rewriteAbove && len(x.erases) == 0 {
 		if err := x.rewrite(false); err != nil { // it continues to grow
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
+			return x.refresh() // a failed look at the new file drops the rows
 		}
 	}
 	return nil

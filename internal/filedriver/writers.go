@@ -49,6 +49,12 @@ func (x *index) finish(ctx context.Context) error {
 	if x.remake || stray {
 		if err := x.rewrite(false); err != nil { // a deletion must be possible on a full disk
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
+			if err := x.refresh(); err != nil { // a failed look at the new file drops the rows
+				return err
+			}
+			if err := x.compare(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	for id := range x.changes {

@@ -122,12 +122,9 @@ func TestKill(t *testing.T) {
 			fmt.Println(i)
 		}
 	}
-	runs := 20
+	runs := 8
 	if flag.Lookup("faults").Value.String() != "short" {
 		runs = 60
-	}
-	if testing.Short() {
-		runs = 10
 	}
 	root, dir := folder(t)
 	l := create(t, root, "first\n", never)

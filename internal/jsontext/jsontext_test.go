@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
@@ -19,10 +18,12 @@ func TestMembers(t *testing.T) {
 		got = append(got, name+"="+string(value))
 	}
 	want := []string{"a=1.50", "b\n=[1,{\"x\":\"}\"}]", `c="q\"}"`, "a=null"}
-	require.Equal(t, want, got)
-	v, ok := jsontext.Member(obj, "a")
-	require.True(t, ok)
-	require.Equal(t, "null", string(v))
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if v, ok := jsontext.Member(obj, "a"); !ok || string(v) != "null" {
+		t.Errorf("a = %q, %v", v, ok)
+	}
 }
 
 func TestAppendString(t *testing.T) {
@@ -73,9 +74,8 @@ func FuzzWalk(f *testing.F) {
 		for range jsontext.Elements(data) {
 		}
 		out := o.End()
-		require.True(t, json.Valid(out))
-		if bytes.IndexByte(out, '\n') >= 0 {
-			t.Fatalf("wrote a line break: %q", out)
+		if !json.Valid(out) || bytes.IndexByte(out, '\n') >= 0 {
+			t.Fatalf("wrote no JSON of one line: %q", out)
 		}
 		if !jsontext.Valid(data) || !jsontext.IsObject(data) {
 			return
@@ -88,7 +88,9 @@ func FuzzWalk(f *testing.F) {
 			t.Fatalf("%d members %q, encoding/json sees %d", len(values), names, len(want))
 		}
 		for name, value := range want {
-			require.Equal(t, jsontext.Trim(value), jsontext.Trim(values[name]))
+			if got, want := jsontext.Trim(values[name]), jsontext.Trim(value); !bytes.Equal(got, want) {
+				t.Fatalf("%s: got %q, want %q", name, got, want)
+			}
 		}
 	})
 }

@@ -1,10 +1,9 @@
 package lazy_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/lazy"
 )
@@ -21,13 +20,15 @@ func TestRegexp(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Same(t, re.Get(), re.Get())
+	if first, again := re.Get(), re.Get(); first != again {
+		t.Error("two expressions")
+	}
 }
 
 // An invalid source costs nothing until it is used.
 func TestRegexpBadSource(t *testing.T) {
 	re := lazy.New(`(`)
-	require.Panics(t, func() { re.Get() })
+	panics(t, func() { re.Get() })
 }
 
 // Alternatives are one expression, and its parts stay unchanged.
@@ -35,9 +36,9 @@ func TestRegexpOr(t *testing.T) {
 	var none *lazy.Regexp
 	a := none.Or(`^a$`)
 	ab := a.Or(`^b$`)
-	require.True(t, ab.Get().MatchString("a"))
-	require.True(t, ab.Get().MatchString("b"))
-	require.False(t, a.Get().MatchString("b"))
+	if !ab.Get().MatchString("a") || !ab.Get().MatchString("b") || a.Get().MatchString("b") {
+		t.Errorf("%s, after Or %s", a.Get(), ab.Get())
+	}
 }
 
 // Find agrees with the expression, and does not compile it for a text without its words.
@@ -46,8 +47,20 @@ func TestRegexpFind(t *testing.T) {
 	for _, source := range []string{`a|b`, `(?i)abc`, `\bprompt\b.*(long|large)`, `(a|x)bc`, `tokens?`, `\d+`, `(?:too )+(?:long|many)`, `(?:ab)*c`, `x?`, `(prompt){2}`, `[ab]c`} {
 		re := lazy.New(source)
 		for _, text := range texts {
-			require.Equal(t, re.Get().FindStringSubmatch(text), re.Find(text), "%s in %q", source, text)
+			if want, got := re.Get().FindStringSubmatch(text), re.Find(text); !slices.Equal(got, want) {
+				t.Errorf("%s in %q: got %q, want %q", source, text, got, want)
+			}
 		}
 	}
-	require.Panics(t, func() { lazy.New(`(`).Find("(") })
+	panics(t, func() { lazy.New(`(`).Find("(") })
+}
+
+func panics(t *testing.T, f func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	f()
 }

@@ -3,8 +3,6 @@ package recalltool_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/convolog/convolog/internal/recalltool"
 )
 
@@ -20,8 +18,8 @@ func TestNotice(t *testing.T) {
 		{" Summary.", " Summary.", recalltool.Left{}},
 		{"", "", recalltool.Left{}},
 	} {
-		text, left := recalltool.Cut(tt.in)
-		require.Equal(t, tt.text, text)
-		require.Equal(t, tt.left, left)
+		if text, left := recalltool.Cut(tt.in); text != tt.text || left != tt.left {
+			t.Errorf("%q: got %q, %+v, want %q, %+v", tt.in, text, left, tt.text, tt.left)
+		}
 	}
 }

@@ -273,7 +273,7 @@ func TestRedactBoundReasoning(t *testing.T) {
 			return a
 		}
 		b.add(transcript.UserText("Do all of it." + secret()))
-		for range 30 {
+		for range storetest.Extent(*storetest.Soak, 15, 30, 30) {
 			if b.rng.IntN(4) == 0 {
 				b.add(transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "See." + secret()}, storetest.Screenshot(20_000, seed)}})
 			}

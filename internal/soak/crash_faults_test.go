@@ -242,6 +242,48 @@ func TestEveryCallFails(t *testing.T) {
 	}
 }
 
+// A file of the index that cannot be looked at once, right after it was made or later,
+// loses no session and ends no process.
+func TestIndexUnread(t *testing.T) {
+	for due, failed := 1, true; failed; due++ {
+		dir, stats := storetest.Scratch(t), 0
+		s := &storetest.Spy{Dir: dir, Looks: true, Judge: func(c storetest.Call) (v storetest.Verdict) {
+			if c.Kind == "stat" && c.Path == "agents/main/sessions.jsonl" {
+				if stats++; stats == due {
+					v.Errno = syscall.EIO
+				}
+			}
+			return v
+		}}
+		acked := map[string][]string{}
+		storetest.Spied(t, s.Run(func() {
+			for range 2 {
+				st, err := session.Open(dir, nil)
+				if err != nil {
+					continue
+				}
+				for range 2 {
+					if s, err := st.Load(storetest.Background, storetest.CLI); err == nil {
+						if ids, err := s.Append(storetest.Background, transcript.UserText("one")); err == nil {
+							acked[s.Ref().ID] = append(acked[s.Ref().ID], ids...)
+						}
+					}
+				}
+				_ = st.Close()
+			}
+		}))
+		failed = stats >= due
+		st := storetest.Open(t, dir, nil)
+		require.Len(t, storetest.ListIDs(t, st, nil), 1, "look %d", due)
+		got := storetest.EntryIDs(t, storetest.Load(t, st, storetest.CLI))
+		require.Len(t, acked, 1)
+		for _, ids := range acked {
+			require.Subset(t, got, ids, "look %d", due)
+		}
+		storetest.Close(t, st)
+	}
+}
+
 // A hasty driver remembers lines before it has written them.
 type hasty struct {
 	driver.Driver

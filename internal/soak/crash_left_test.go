@@ -31,7 +31,7 @@ func cutAfter(t *testing.T, work func(dir string, from func()), check func(dir s
 		first = len(s.Made())
 	}
 	base, done := storetest.Scratch(t), map[uint64]bool{}
-	step := storetest.Extent(*storetest.Faults, 31, 1, 1)
+	step := storetest.Extent(*storetest.Faults, 97, 1, 1)
 	try := func(img storetest.Image) {
 		img = img.Rebooted()
 		sum := img.Sum()

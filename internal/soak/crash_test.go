@@ -174,8 +174,8 @@ func endure(t testing.TB, wl storetest.Workload, policy session.SyncPolicy, m st
 // the disk may show; under SyncNever it survives the end of the process.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 9, Stride: 480, N: 8}, storetest.Sample{Moment: 2, Stride: 96, N: 1}, storetest.Sample{Moment: 1, Stride: 1, N: 1})
-	want := storetest.Extent(*storetest.Faults, 150, 5_000, 100_000)
+	which := storetest.Extent(*storetest.Faults, storetest.Sample{Moment: 9, Stride: 480, N: 14}, storetest.Sample{Moment: 2, Stride: 96, N: 1}, storetest.Sample{Moment: 1, Stride: 1, N: 1})
+	want := storetest.Extent(*storetest.Faults, 90, 5_000, 100_000)
 	var total atomic.Int64
 	t.Cleanup(func() { // after the workloads
 		t.Logf("%d states", total.Load())

@@ -224,7 +224,7 @@ func (f *fussy) whole(s *service) {
 // or call is lost.
 func TestRefusedRandom(t *testing.T) {
 	cured, failed, most := 0, 0, 0
-	for seed := range uint64(storetest.Extent(*storetest.Soak, 5, 200, 2000)) {
+	for seed := range uint64(storetest.Extent(*storetest.Soak, 3, 200, 2000)) {
 		f := newFussy(t, seed)
 		for range 16 {
 			f.step()

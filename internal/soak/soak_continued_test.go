@@ -178,7 +178,7 @@ func (c *continuation) note(t *testing.T, prev, next []byte, edited bool) {
 // clips and compacts, nearly every request is the one before plus additions, or an
 // entry explains the difference.
 func TestSoakContinued(t *testing.T) {
-	conversations, turns := storetest.Extent(*storetest.Soak, 1, 1, 20), storetest.Extent(*storetest.Soak, 8, 50, 50)
+	conversations, turns := storetest.Extent(*storetest.Soak, 1, 1, 20), storetest.Extent(*storetest.Soak, 6, 50, 50)
 	for _, s := range speakers {
 		for name, window := range map[string]int{"plain": 0, "guarded": storetest.Extent(*storetest.Soak, 4_000, 16_000, 32_000)} {
 			t.Run(s.name+" "+name, func(t *testing.T) {

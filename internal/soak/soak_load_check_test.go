@@ -37,7 +37,7 @@ func TestSoakLoadIsDeterministic(t *testing.T) {
 func TestSoakLoad(t *testing.T) {
 	storetest.SkipRace(t)
 	const window = 32_000
-	turns := storetest.Extent(*storetest.Soak, 2_000, 3_000, 3_000)
+	turns := storetest.Extent(*storetest.Soak, 1_600, 3_000, 3_000)
 	w := soakLoad{Seed: 1, Window: window}
 	seen := map[string]int{}
 	places := map[string]int{}

@@ -349,7 +349,7 @@ func TestSoak(t *testing.T) {
 	}
 	all := []string{"extractive", "lossy", "adversarial"}
 	soaks := storetest.Extent(*storetest.Soak,
-		[]soak{{32_000, 32, all}},
+		[]soak{{32_000, 24, all}},
 		[]soak{{32_000, 250, all}, {200_000, 300, all[1:2]}},
 		[]soak{{32_000, 10_000, all}, {200_000, 10_000, all}})
 	for _, size := range soaks {

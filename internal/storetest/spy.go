@@ -126,6 +126,7 @@ func (s *Spy) watch() (listener int, err error) {
 	for i := range set.Val {
 		set.Val[i] = ^set.Val[i]
 	}
+	set.Val[0] &^= 1 << (unix.SIGSEGV - 1) // blocked, it would end the process without a trace
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNoSpy, err)
 	}

@@ -147,7 +147,7 @@ func TestRenderRandomHistory(t *testing.T) {
 	more := map[string][]string{"openai-chat": openAIBlocks, "openai-responses": openAIBlocks, "gemini": geminiBlocks, "bedrock": bedrockBlocks}
 	all := slices.Concat(openAIBlocks, geminiBlocks, bedrockBlocks)
 	kept := map[string]int{}
-	for i := range amount(500, 1_000, 1_000) {
+	for i := range amount(400, 1_000, 1_000) {
 		// The answers of odd runs name one API, those of even runs any API.
 		api := apis[i%len(apis)]
 		lines := randomLines(rnd, []string{api}, models[api], more[api])

@@ -56,7 +56,8 @@ func TestReadSSEErrors(t *testing.T) {
 	if err := wire.ReadSSE(r, func([]byte) error { n++; return nil }); !errors.Is(err, io.ErrUnexpectedEOF) || n != 1 {
 		t.Errorf("error of r: %v after %d events", err, n)
 	}
-	for _, text := range []string{"x", "data: " + strings.Repeat("x", 1<<20) + "\n"} {
+	both := []string{"x", "data: " + strings.Repeat("x", 1<<20) + "\n"}
+	for _, text := range amount(both[:0], both, both) {
 		if err := wire.ReadSSE(endless(text), func([]byte) error { return nil }); err == nil {
 			t.Errorf("endless %.10q: no error", text)
 		}

@@ -280,7 +280,7 @@ func TestEraseUnreadable(t *testing.T) {
 	} {
 		for _, stage := range []string{"plan", "erase"} {
 			failed := true
-			for due := 1; failed; due++ {
+			for due := 1; failed; due += storetest.Extent(*storetest.Faults, 3, 1, 1) {
 				dir := storetest.Scratch(t)
 				b, st := storetest.OpenBetween(t, dir)
 				s := storetest.Load(t, st, storetest.CLI)

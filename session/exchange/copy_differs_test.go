@@ -232,7 +232,7 @@ func TestCopyLong(t *testing.T) {
 	from, to := memoryOf(nil), folderOf(t, t.TempDir())
 	s := load(t, from)
 	long := strings.Repeat("long ", 40_000)
-	for range 3 {
+	for range 2 {
 		for range 3 {
 			say(t, s, long, long, "short")
 		}

@@ -170,7 +170,7 @@ func TestCopyKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, from.Close())
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 8 {
+	for range storetest.Extent(*storetest.Faults, 4, 8, 40) {
 		cmd := storetest.Child(t, "copier", folder, dir)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)

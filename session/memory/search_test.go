@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/search"
@@ -150,11 +151,11 @@ func fill(put func(c Category, name string, t Text), n int) {
 	}
 }
 
-// A search finds each memory among ten thousand others, in every script, and the
+// A search finds each memory among thousands of others, in every script, and the
 // second search reads none of them again.
 func TestSearchMany(t *testing.T) {
-	s := newShelf()
-	fill(func(c Category, name string, text Text) { s.put(ana, c, name, text) }, 10_000)
+	s, n := newShelf(), storetest.Extent(*storetest.Soak, 3_000, 10_000, 10_000)
+	fill(func(c Category, name string, text Text) { s.put(ana, c, name, text) }, n)
 	m, err := Open(s, nil)
 	require.NoError(t, err)
 	for i, p := range sought {
@@ -166,7 +167,7 @@ func TestSearchMany(t *testing.T) {
 		}
 		require.Equal(t, fmt.Sprintf("sought-%d", i), hits[0].Memory.ID)
 	}
-	require.Equal(t, 10_000, s.reads)
+	require.Equal(t, n, s.reads)
 	if hits, err := m.Search(t.Context(), "dog", &SearchOptions{Scope: Scope{Agent: "main", Owner: "ben"}}); err != nil || len(hits) > 0 {
 		t.Errorf("of somebody else: %v, %v", hits, err)
 	}

@@ -239,13 +239,14 @@ func TestApplyProtectedElsewhere(t *testing.T) {
 // a quarter look too old: an hour to ten years, noticed or not, with or without a message
 // in between.
 func TestClock(t *testing.T) {
+	both := []bool{false, true}
 	jumps := []time.Duration{time.Hour, 5 * time.Hour, day, 3 * day, 10 * day, 29 * day, 30 * day, 31 * day, 365 * day, 10 * 365 * day}
-	for _, d := range jumps {
+	for i, d := range jumps {
 		for _, sign := range []time.Duration{1, -1} {
 			if sign > 0 && (d == day || d == 3*day) { // at most 6 of 60 are too old by then
 				continue
 			}
-			for _, written := range []bool{false, true} {
+			for _, written := range storetest.Extent(*storetest.Faults, both[i%2:i%2+1], both, both) {
 				for _, r := range []retain.Policy{{Default: 30 * day, Delete: true}, {TTL: true, Delete: true}} {
 					a := newAging(t, memdriver.New(nil))
 					var o session.CreateOptions

@@ -126,7 +126,7 @@ func TestPruneBesideAppends(t *testing.T) {
 	sessions := []*session.Session{first}
 	acked := map[string][]string{}
 	var writing sync.WaitGroup
-	each, fewest := storetest.Extent(*storetest.Faults, 60, 500, 5000), storetest.Extent[int32](*storetest.Faults, 3, 30, 300)
+	each, fewest := storetest.Extent(*storetest.Faults, 30, 500, 5000), storetest.Extent[int32](*storetest.Faults, 3, 30, 300)
 	for w := range writers {
 		writing.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 2))

@@ -26,7 +26,7 @@ func TestStreamAnything(t *testing.T) {
 		key := session.Key{Agent: "main", Channel: "test", Peer: fmt.Sprint(seed)}
 		s, err := store.Create(t.Context(), key, nil)
 		require.NoError(t, err)
-		appendAnything(t, s, rand.New(rand.NewPCG(seed, 16)))
+		appendAnything(t, s, rand.New(rand.NewPCG(seed, 16)), map[string]int{"short": 30, "gate": 60, "long": 60}[*faults])
 		_, err = s.Append(t.Context(), transcript.UserText("last"), &transcript.Response{Message: transcript.AssistantText("goodbye")})
 		require.NoError(t, err)
 		behind := func(id string) (all []frame) {
@@ -53,7 +53,7 @@ func TestStreamAnything(t *testing.T) {
 }
 
 // appendAnything appends what clients, agents and people might.
-func appendAnything(t *testing.T, s *session.Session, rng *rand.Rand) {
+func appendAnything(t *testing.T, s *session.Session, rng *rand.Rand, turns int) {
 	t.Helper()
 	text := func() transcript.Block { return transcript.TextBlock{Text: fmt.Sprint("text ", rng.IntN(100))} }
 	answer := func(calls int) *transcript.Response {
@@ -73,7 +73,7 @@ func appendAnything(t *testing.T, s *session.Session, rng *rand.Rand) {
 		}
 		return &transcript.Response{Message: m, StopReason: stop}
 	}
-	for range 60 {
+	for range turns {
 		tn, err := turn.Begin(t.Context(), s)
 		require.NoError(t, err)
 		switch rng.IntN(10) {

@@ -156,8 +156,11 @@ func freeAddr(t testing.TB) string {
 // event once and in order; nothing that was said is there twice.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
-	clients, kills, words := 24, 2, 30
-	if *faults != "short" {
+	clients, kills, words := 12, 2, 30
+	switch *faults {
+	case "gate":
+		clients, words = 48, 60
+	case "long":
 		clients, kills, words = 500, 3, 120
 	}
 	dir, addr := t.TempDir(), freeAddr(t)

@@ -33,7 +33,7 @@ var promises = []struct{ promise, tests string }{
 	{"slow and large headers and bodies are cut", "session/serve: TestSlowAndLargeRequests, TestHugeBody, TestHeaders, TestSlowReader"},
 	{"all bodies together are bounded", "session/serve: TestBodiesTogether, TestBodiesOfStrangers"},
 	{"odd JSON, numbers and bytes are refused", "session/serve: TestHostileBodies, TestOpenAPIFuzz; transcript: TestDeeplyNestedBlocks"},
-	{"no name leads out of the store", "session/serve: TestHostileNames, TestHostileImport; session/serve/openviking: TestURI; transcript/dialect: TestFolderErrors"},
+	{"no name leads out of the store", "session/serve: TestHostileNames, TestHostileImport, TestURI; transcript/dialect: TestFolderErrors"},
 	{"hostile files end", "transcript/dialect: TestPiTrees, TestClaudeCodeTrees, TestScanMemory; session/exchange: FuzzImport; session: TestBadTranscripts"},
 	{"a foreign or damaged archive is refused", "internal/filedriver: TestDamagedArchive, TestArchiveRefuses"},
 	{"links and FIFOs in the place of files are refused", "session: TestBadTranscripts; session/memory: TestFolderStaysInside; internal/filedriver: TestHardLinkedTranscript, TestIndexThatIsNoFile"},

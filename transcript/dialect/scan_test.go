@@ -37,7 +37,7 @@ func (l longLines) ReadAt(p []byte, off int64) (int, error) {
 
 // A scan holds a few lines, however many there are.
 func TestScanMemory(t *testing.T) {
-	text := strings.Repeat("x", 1<<20)
+	text := strings.Repeat("x", 1<<18)
 	for d, line := range map[dialect.Dialect]string{
 		dialect.Pi:         `{"type":"message","id":"a","timestamp":"2026-03-01T09:00:00Z","message":{"role":"user","content":"%s"}}`,
 		dialect.ZyHive:     `{"type":"message","message":{"role":"user","content":"%s"},"timestamp":1}`,
@@ -55,8 +55,8 @@ func TestScanMemory(t *testing.T) {
 			if n++; n%16 == 0 {
 				runtime.GC()
 				runtime.ReadMemStats(&m)
-				if grown := int64(m.HeapAlloc) - int64(before.HeapAlloc); grown > 12<<20 {
-					t.Errorf("%s: %d bytes are held after %d lines of a MiB", d, grown, n)
+				if grown := int64(m.HeapAlloc) - int64(before.HeapAlloc); grown > 3<<20 {
+					t.Errorf("%s: %d bytes are held after %d lines of 256 KiB", d, grown, n)
 				}
 			}
 		}

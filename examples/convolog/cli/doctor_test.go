@@ -102,6 +102,15 @@ func TestDoctorOnCrashes(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(agent, name), data, 0o600))
 		}
 	}
+	whole := overFolder(t)
+	for _, id := range []string{"alpha", "other"} {
+		whole.must(0, "session", "new", "--id", id)
+		whole.must(0, "session", "add-message", id, "--role", "user", "--content", "one")
+		whole.must(0, "session", "add-message", id, "--role", "assistant", "--content", "two")
+	}
+	whole.must(0, "fork", "other", "--id", "old")
+	whole.must(0, "archive", "old")
+	said := whole.said("other") + whole.said("alpha")
 	for _, c := range []struct {
 		name         string
 		damage       func(t testing.TB, agent, file string)
@@ -170,14 +179,7 @@ func TestDoctorOnCrashes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sh := overFolder(t)
-			for _, id := range []string{"alpha", "other"} {
-				sh.must(0, "session", "new", "--id", id)
-				sh.must(0, "session", "add-message", id, "--role", "user", "--content", "one")
-				sh.must(0, "session", "add-message", id, "--role", "assistant", "--content", "two")
-			}
-			sh.must(0, "fork", "other", "--id", "old")
-			sh.must(0, "archive", "old")
-			said := sh.said("other") + sh.said("alpha")
+			require.NoError(t, os.CopyFS(sh.dir, os.DirFS(whole.dir)))
 			agent := filepath.Join(sh.dir, "agents", "main")
 			c.damage(t, agent, filepath.Join(agent, "sessions", "alpha.jsonl"))
 			before := snapshot(t, sh.dir)

@@ -93,7 +93,7 @@ var faults = flag.String("faults", "short", "how many prefixes are tried: short,
 // Wherever a transcript is cut, its history is one that a provider takes.
 func TestEveryPrefix(t *testing.T) {
 	t.Parallel()
-	read, tries := 0, 100
+	read, tries := 0, 50
 	if *faults != "short" {
 		tries = 1000
 	}

@@ -1,4 +1,4 @@
-package openviking_test
+package serve_test
 
 import (
 	"errors"
