@@ -80,6 +80,9 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 	if d, certain := classifyTree(r, kind); d != "" {
 		return d, certain, false
 	}
+	if d, certain := classifyRollout(r, kind); d != "" {
+		return d, certain, false
+	}
 	switch kind {
 	case "session":
 		switch {
@@ -136,6 +139,31 @@ func classifyTree(r record, kind string) (d Dialect, certain bool) {
 	case "model_change", "thinking_level_change", "branch_summary", "custom_message", "session_info", "context_edit", "leaf":
 		if entry {
 			return Pi, false
+		}
+	}
+	return "", false
+}
+
+// classifyRollout recognises lines of Codex, with a payload or bare.
+func classifyRollout(r record, kind string) (d Dialect, certain bool) {
+	wrapped := jsontext.IsString(r["timestamp"]) && jsontext.IsObject(r["payload"])
+	switch kind {
+	case "session_meta":
+		if wrapped {
+			return Codex, true
+		}
+	case "response_item", "event_msg", "turn_context", "compacted", "world_state":
+		if wrapped {
+			return Codex, false
+		}
+	case "message", "reasoning", "function_call", "function_call_output":
+		if r["id"] == nil && r["call_id"] != nil || jsontext.IsString(r["role"]) && jsontext.IsArray(r["content"]) || r["summary"] != nil {
+			return Codex, false
+		}
+	case "":
+		_, old := r["instructions"]
+		if old && r["id"] != nil && r["timestamp"] != nil || r["record_type"] != nil {
+			return Codex, false
 		}
 	}
 	return "", false

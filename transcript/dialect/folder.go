@@ -61,6 +61,10 @@ func (m Memory) Text() (string, error) {
 // one that is missing is a session whose Err matches [fs.ErrNotExist]. The
 // error comes from fsys and names the file or folder; the result holds the
 // readable rest.
+//
+// Codex compresses a rollout after some days, to a name in .jsonl.zst. Such a session
+// has an Err of the type [*CompressedError]. To read it, give an fsys that has the
+// decompressed file, without .zst in its name.
 func ReadFolder(fsys fs.FS) (*Folder, error) {
 	f := &Folder{fsys: fsys}
 	var names []string
@@ -150,6 +154,9 @@ func (g *gathering) file(name string) error {
 		return nil
 	case putAway == "copy" && g.there[transcriptName]:
 		return nil // see archives
+	case strings.HasPrefix(base, "rollout-") && strings.HasSuffix(base, ".jsonl.zst") && !g.there[strings.TrimSuffix(name, ".zst")]:
+		g.sessions = append(g.sessions, Session{Dialect: Codex, Path: name, fsys: g.fsys, Err: fmt.Errorf("dialect: %w", &CompressedError{Path: name})})
+		return nil
 	case path.Ext(transcriptName) != ".jsonl", putAway == "copy", strings.HasSuffix(base, ".trajectory.jsonl"):
 		g.Others = append(g.Others, name)
 		return nil

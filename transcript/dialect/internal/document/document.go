@@ -1,0 +1,399 @@
+// Package document splits JSON documents that hold conversations into records, without
+// parsing more than one message at a time.
+//
+// A document is an object, or an array of objects. Each object is a conversation. One of
+// its members holds the messages, as an array or as an object of messages by ID.
+//
+// The index of a conversation needs its other members and some 50 bytes a message. A
+// value that is not JSON is damage, and reading continues after it if its brackets are
+// balanced. Otherwise the rest of the document is damage.
+package document
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Message locates a message.
+type Message struct {
+	Key        string // its name in an object of messages
+	Start, End int64
+}
+
+// A Conversation is the index of one object.
+type Conversation struct {
+	// Start and End are the bytes from the object to the next one. Those of the first
+	// and the last reach to the ends of the document.
+	Start, End int64
+	Head       []byte // a JSON object of the members besides the messages; nil if there is no conversation
+	Messages   []Message
+	Damage     []transcript.Damage
+}
+
+// outlineBytes is how much of a document Outline reads.
+const outlineBytes = 1 << 20
+
+// Outline returns the names of the first object's members, each with the first byte of
+// its value, from the first MiB. The error is one of r.
+func Outline(r io.ReaderAt, size int64) (map[string]byte, error) {
+	s := newScanner(r, min(size, outlineBytes))
+	names := map[string]byte{}
+	if c, err := s.top(); err != nil || c != '{' {
+		return names, s.failed()
+	}
+	for name, err := range s.members() {
+		if err != nil {
+			break
+		}
+		first, err := s.space()
+		if err != nil {
+			break
+		}
+		names[name] = first
+		if _, err := s.value(0); err != nil && !errors.Is(err, errTooLong) {
+			break
+		}
+	}
+	return names, s.failed()
+}
+
+// Split yields the conversations of a document. The member with that name holds the
+// messages. Other members longer than limit bytes are damage. The sequence ends after
+// an error, which is one of r.
+func Split(r io.ReaderAt, size int64, member string, limit int) iter.Seq2[Conversation, error] {
+	return func(yield func(Conversation, error) bool) {
+		s := newScanner(r, size)
+		var at Conversation // until the next one begins
+		give := func(end int64) bool {
+			at.End = end
+			return at.Head == nil && at.Damage == nil || yield(at, nil)
+		}
+		for {
+			c, err := s.top()
+			if err != nil {
+				break
+			}
+			start := s.pos
+			if c != '{' {
+				if _, err := s.value(0); errors.Is(err, errSyntax) {
+					s.next() // a stray bracket
+				}
+				at.add(transcript.DamageNotObject, start, s.pos, "not a conversation")
+				continue
+			}
+			next, err := s.conversation(member, limit)
+			if next.Messages == nil { // of something else, or torn before its messages
+				at.add(kindOf(err), start, s.pos, "a conversation without messages")
+			} else {
+				if at.Head != nil {
+					if !give(start) {
+						return
+					}
+					at = Conversation{Start: start}
+				}
+				at.Head, at.Messages = next.Head, next.Messages
+				at.Damage = append(at.Damage, next.Damage...)
+			}
+			if err != nil {
+				at.rest(err, s.pos, size)
+				break
+			}
+		}
+		if err := s.failed(); err != nil {
+			yield(Conversation{}, err)
+			return
+		}
+		give(size)
+	}
+}
+
+func (c *Conversation) add(kind transcript.DamageKind, start, end int64, reason string) {
+	if end > start {
+		c.Damage = append(c.Damage, transcript.Damage{Kind: kind, Offset: start, Size: end - start, Reason: reason})
+	}
+}
+
+// rest makes the bytes after a fault damage.
+func (c *Conversation) rest(err error, start, size int64) {
+	c.add(kindOf(err), start, size, "the rest of a broken document")
+}
+
+func kindOf(err error) transcript.DamageKind {
+	switch {
+	case err == nil:
+		return transcript.DamageMalformed
+	case errors.Is(err, io.EOF):
+		return transcript.DamageTorn
+	}
+	return transcript.DamageNotJSON
+}
+
+// conversation reads an object. With an error the result holds the part before the
+// fault.
+func (s *scanner) conversation(member string, limit int) (c Conversation, err error) {
+	head := jsontext.AppendObject(nil)
+	defer func() { c.Head = head.End() }()
+	for name, err := range s.members() {
+		if err != nil {
+			return c, err
+		}
+		first, err := s.space()
+		if err != nil {
+			return c, err
+		}
+		start := s.pos
+		if name == member && (first == '[' || first == '{') {
+			if err := s.messages(&c); err != nil {
+				return c, err
+			}
+			continue
+		}
+		raw, err := s.value(limit)
+		switch {
+		case errors.Is(err, errTooLong):
+			c.add(transcript.DamageTooLong, start, s.pos, name)
+		case err != nil:
+			c.add(kindOf(err), start, s.pos, name)
+			return c, err
+		case !jsontext.Valid(raw):
+			c.add(transcript.DamageNotJSON, start, s.pos, name)
+		default:
+			head.Value(name, raw)
+		}
+	}
+	return c, nil
+}
+
+// messages locates the elements of an array, or the members of an object.
+func (s *scanner) messages(c *Conversation) error {
+	c.Messages = append([]Message{}, c.Messages...)
+	add := func(key string) error {
+		if _, err := s.space(); err != nil {
+			return err
+		}
+		start := s.pos
+		_, err := s.value(0)
+		if err == nil {
+			c.Messages = append(c.Messages, Message{Key: key, Start: start, End: s.pos})
+		} else {
+			c.add(kindOf(err), start, s.pos, "a message")
+		}
+		return err
+	}
+	if first, _ := s.space(); first == '{' {
+		for key, err := range s.members() {
+			if err == nil {
+				err = add(key)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	s.next()
+	for {
+		switch first, err := s.space(); {
+		case err != nil:
+			return err
+		case first == ',':
+			s.next()
+		case first == ']':
+			s.next()
+			return nil
+		default:
+			if err := add(""); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+var (
+	errSyntax  = errors.New("not JSON")
+	errTooLong = errors.New("too long")
+)
+
+// scanner reads JSON values from front to back.
+type scanner struct {
+	in  *bufio.Reader
+	pos int64 // of the next byte
+	err error // of the reader, io.EOF at the end
+}
+
+func newScanner(r io.ReaderAt, size int64) *scanner {
+	return &scanner{in: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 64<<10)}
+}
+
+// failed returns the error of the reader.
+func (s *scanner) failed() error {
+	if errors.Is(s.err, io.EOF) {
+		return nil
+	}
+	return s.err
+}
+
+func (s *scanner) next() (byte, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	c, err := s.in.ReadByte()
+	if s.err = err; err == nil {
+		s.pos++
+	}
+	return c, err
+}
+
+func (s *scanner) back() {
+	_ = s.in.UnreadByte() // a byte has just been read
+	s.pos--
+}
+
+// space skips white space and returns the byte after it, which is read next.
+func (s *scanner) space() (byte, error) {
+	for {
+		switch c, err := s.next(); {
+		case err != nil:
+			return 0, err
+		case c != ' ' && c != '\t' && c != '\r' && c != '\n':
+			s.back()
+			return c, nil
+		}
+	}
+}
+
+// top returns the first byte of the next value outside of all objects, which is read
+// next. A byte order mark is white space there.
+func (s *scanner) top() (byte, error) {
+	for {
+		switch c, err := s.space(); c {
+		case '[', ']', ',', '\xef', '\xbb', '\xbf':
+			s.next()
+		default:
+			return c, err
+		}
+	}
+}
+
+// members yields the names of an object's members; the loop reads their values. It
+// ends after an error.
+func (s *scanner) members() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		s.next()
+		for {
+			c, err := s.space()
+			switch {
+			case err != nil:
+			case c == ',':
+				s.next()
+				continue
+			case c == '}':
+				s.next()
+				return
+			case c != '"':
+				err = errSyntax
+			}
+			var name string
+			if err == nil {
+				name, err = s.name()
+			}
+			if !yield(name, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// name reads a string and the colon after it.
+func (s *scanner) name() (string, error) {
+	raw, err := s.value(outlineBytes)
+	if err != nil {
+		return "", err
+	}
+	name, ok := jsontext.String(raw)
+	if c, err := s.space(); err != nil {
+		return "", err
+	} else if !ok || c != ':' {
+		return "", errSyntax
+	}
+	s.next()
+	return name, nil
+}
+
+// value reads a value up to its end and checks its brackets alone. It returns the value
+// if it is not longer than limit bytes; a limit of 0 skips it.
+func (s *scanner) value(limit int) (raw []byte, err error) {
+	var depth int
+	var quoted, escaped, long bool
+	for {
+		c, err := s.next()
+		if err != nil {
+			return raw, err
+		}
+		ended := false
+		switch {
+		case quoted:
+			switch {
+			case escaped:
+				escaped = false
+			case c == '\\':
+				escaped = true
+			case c == '"':
+				quoted = false
+				ended = depth == 0
+			}
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth < 0 {
+				s.back()
+				return raw, errSyntax
+			}
+			ended = depth == 0
+		case depth == 0 && (c == ',' || c == ':'):
+			s.back()
+			return raw, errSyntax
+		case depth == 0:
+			return s.scalar([]byte{c})
+		}
+		if len(raw) < limit {
+			raw = append(raw, c)
+		} else {
+			long = limit > 0
+		}
+		if ended {
+			if long {
+				err = errTooLong
+			}
+			return raw, err
+		}
+	}
+}
+
+// scalar reads the rest of a number, of true, false or null.
+func (s *scanner) scalar(raw []byte) ([]byte, error) {
+	for {
+		c, err := s.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return raw, nil
+		case err != nil:
+			return raw, err
+		}
+		switch c {
+		case ' ', '\t', '\r', '\n', ',', ']', '}', ':', '"', '{', '[':
+			s.back()
+			return raw, nil
+		}
+		if len(raw) < 64 {
+			raw = append(raw, c)
+		}
+	}
+}
