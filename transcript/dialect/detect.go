@@ -8,10 +8,12 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/document"
 )
 
 // Detect tells the dialect of a transcript from its first records, at most 64
-// of them and no more than the first MiB. It is empty if no record looks like
+// of them and no more than the first MiB, or of a JSON document from the members of its
+// first object. It is empty if no record looks like
 // one of a known dialect: another format, or an empty file.
 //
 // The name of a file does not matter: logs of messages between programs, of
@@ -35,6 +37,9 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 			}
 			return transcript.Entry{Body: transcript.Custom{}}.WithLine(line), nil
 		},
+	}
+	if d, err := detectDocument(r, size); err != nil || d != "" {
+		return d, err == nil, err
 	}
 	records, flat, conflict := 0, false, false
 	for rec, err := range transcript.Scan(r, min(size, maxSize), opts) {
@@ -66,6 +71,16 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 		return MiniClaw, false, nil
 	}
 	return "", false, nil
+}
+
+// detectDocument returns the dialect of a document, which is no file of records.
+func detectDocument(r io.ReaderAt, size int64) (Dialect, error) {
+	outline, err := document.Outline(r, size)
+	switch {
+	case outline["mapping"] == '{':
+		return ChatGPT, err
+	}
+	return "", err
 }
 
 // classify returns the dialect that a record looks like, if any, whether that

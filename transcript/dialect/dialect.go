@@ -33,6 +33,7 @@ const (
 	Pi         Dialect = "pi"          // trees of entries, version 1 to 3, of pi and OpenClaw
 	ClaudeCode Dialect = "claude-code" // trees of rows with a uuid, as in its projects folder
 	Codex      Dialect = "codex"       // rollouts: items of the Responses API and events
+	ChatGPT    Dialect = "chatgpt"     // conversations.json of an export: trees of messages
 )
 
 // ScanOptions returns new options with which transcript.Scan and

@@ -7,6 +7,7 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
 	"github.com/convolog/convolog/transcript/dialect/internal/codex"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
@@ -46,7 +47,8 @@ func (h hosted) place(offset int64, made []transcript.Entry) []transcript.Entry 
 
 // programs are the dialects with a folder of their own.
 var programs = map[Dialect]func() program{
-	Codex: func() program { return codex.New() },
+	ChatGPT: func() program { return chatgpt.New() },
+	Codex:   func() program { return codex.New() },
 }
 
 // A headed program reads documents, whose head is a record of another kind.
@@ -62,20 +64,12 @@ type arranger interface {
 }
 
 // messagesOf names the member of a document that holds the messages.
-var messagesOf = map[Dialect]string{}
+var messagesOf = map[Dialect]string{ChatGPT: "mapping"}
 
 // member returns the name of the member that holds the messages of a document in
 // dialect d. It is empty for a file of records.
 func (d Dialect) member(r io.ReaderAt, size int64) (string, error) {
-	name := messagesOf[d]
-	if name == "" {
-		return "", nil
-	}
-	outline, err := document.Outline(r, size)
-	if outline[name] != '[' && outline[name] != '{' {
-		return "", err
-	}
-	return name, err
+	return messagesOf[d], nil
 }
 
 // scanDocument yields the records of all conversations of a document.
