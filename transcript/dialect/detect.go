@@ -77,8 +77,10 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 func detectDocument(r io.ReaderAt, size int64) (Dialect, error) {
 	outline, err := document.Outline(r, size)
 	switch {
-	case outline["mapping"] == '{':
+	case outline["mapping"] == '{' && outline["title"]+outline["create_time"]+outline["current_node"] > 0:
 		return ChatGPT, err
+	case outline["chat_messages"] == '[':
+		return ClaudeAI, err
 	}
 	return "", err
 }

@@ -34,6 +34,7 @@ const (
 	ClaudeCode Dialect = "claude-code" // trees of rows with a uuid, as in its projects folder
 	Codex      Dialect = "codex"       // rollouts: items of the Responses API and events
 	ChatGPT    Dialect = "chatgpt"     // conversations.json of an export: trees of messages
+	ClaudeAI   Dialect = "claude-ai"   // conversations.json of an export of claude.ai
 )
 
 // ScanOptions returns new options with which transcript.Scan and

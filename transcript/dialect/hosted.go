@@ -8,6 +8,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
+	"github.com/convolog/convolog/transcript/dialect/internal/claudeai"
 	"github.com/convolog/convolog/transcript/dialect/internal/codex"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
@@ -47,8 +48,9 @@ func (h hosted) place(offset int64, made []transcript.Entry) []transcript.Entry 
 
 // programs are the dialects with a folder of their own.
 var programs = map[Dialect]func() program{
-	ChatGPT: func() program { return chatgpt.New() },
-	Codex:   func() program { return codex.New() },
+	ChatGPT:  func() program { return chatgpt.New() },
+	ClaudeAI: func() program { return claudeai.New() },
+	Codex:    func() program { return codex.New() },
 }
 
 // A headed program reads documents, whose head is a record of another kind.
@@ -64,7 +66,7 @@ type arranger interface {
 }
 
 // messagesOf names the member of a document that holds the messages.
-var messagesOf = map[Dialect]string{ChatGPT: "mapping"}
+var messagesOf = map[Dialect]string{ChatGPT: "mapping", ClaudeAI: "chat_messages"}
 
 // member returns the name of the member that holds the messages of a document in
 // dialect d. It is empty for a file of records.
@@ -196,10 +198,11 @@ func (p *pages) message(m document.Message) (found, error) {
 	if _, err := p.reader.ReadAt(raw, m.Start); err != nil && !errors.Is(err, io.EOF) {
 		return at, err
 	}
-	members, err := parse(raw)
-	if err != nil {
+	if _, err := parse(raw); err != nil {
 		return damaged(err)
 	}
+	raw = jsontext.AppendValue(nil, raw) // on one line
+	members := object(raw)
 	if members["id"] == nil && m.Key != "" {
 		members["id"] = jsontext.AppendString(nil, m.Key)
 	}
@@ -215,6 +218,6 @@ func (p *pages) message(m document.Message) (found, error) {
 	if err != nil {
 		return damaged(err)
 	}
-	at.members, at.made, at.Entry = members, made, made[0].WithLine(jsontext.AppendValue(nil, raw))
+	at.members, at.made, at.Entry = members, made, made[0].WithLine(raw)
 	return at, nil
 }
