@@ -81,6 +81,10 @@ func detectDocument(r io.ReaderAt, size int64) (Dialect, error) {
 		return ChatGPT, err
 	case outline["chat_messages"] == '[':
 		return ClaudeAI, err
+	case outline["info"] == '{' && outline["messages"] == '[':
+		return OpenCode, err
+	case outline["sessionId"] == '"' && outline["projectHash"] == '"' && outline["messages"] == '[':
+		return GeminiCLI, err
 	}
 	return "", err
 }
@@ -124,7 +128,12 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 			return ZyHive, false, false
 		}
 	case "":
-		return classifyBare(r), false, false
+		d := classifyBare(r)
+		return d, d == GeminiCLI, false
+	case "gemini":
+		if stamped := r["timestamp"] != nil && r["id"] != nil; stamped {
+			return GeminiCLI, false, false
+		}
 	case transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult:
 		return classifyFlat(r, kind, stamped, err == nil)
 	}
@@ -189,6 +198,8 @@ func classifyRollout(r record, kind string) (d Dialect, certain bool) {
 // classifyBare recognises records without a type.
 func classifyBare(r record) Dialect {
 	switch {
+	case jsontext.IsString(r["sessionId"]) && jsontext.IsString(r["projectHash"]):
+		return GeminiCLI
 	case !jsontext.IsString(r["role"]):
 	case r["channelId"] != nil && r["channelType"] != nil && jsontext.IsString(r["content"]):
 		return ZyHiveLog

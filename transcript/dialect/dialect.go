@@ -35,6 +35,8 @@ const (
 	Codex      Dialect = "codex"       // rollouts: items of the Responses API and events
 	ChatGPT    Dialect = "chatgpt"     // conversations.json of an export: trees of messages
 	ClaudeAI   Dialect = "claude-ai"   // conversations.json of an export of claude.ai
+	OpenCode   Dialect = "opencode"    // the output of opencode export
+	GeminiCLI  Dialect = "gemini-cli"  // chats of Gemini CLI, as a document or as lines
 )
 
 // ScanOptions returns new options with which transcript.Scan and

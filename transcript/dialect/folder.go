@@ -204,6 +204,10 @@ func (g *gathering) document(name string) error {
 		g.Others = append(g.Others, name)
 		return err
 	}
+	if d == GeminiCLI && g.there[name+"l"] { // continued there
+		g.copies[name+"l"] = append(g.copies[name+"l"], name)
+		return nil
+	}
 	for c, err := range document.Split(r, size, messagesOf[d], transcript.DefaultMaxLine) {
 		if err != nil {
 			return err

@@ -12,6 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/codex"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/gemini"
+	"github.com/convolog/convolog/transcript/dialect/internal/opencode"
 )
 
 // A program is a reader with a folder of its own. It gets all records twice, first to
@@ -48,9 +50,11 @@ func (h hosted) place(offset int64, made []transcript.Entry) []transcript.Entry 
 
 // programs are the dialects with a folder of their own.
 var programs = map[Dialect]func() program{
-	ChatGPT:  func() program { return chatgpt.New() },
-	ClaudeAI: func() program { return claudeai.New() },
-	Codex:    func() program { return codex.New() },
+	ChatGPT:   func() program { return chatgpt.New() },
+	ClaudeAI:  func() program { return claudeai.New() },
+	Codex:     func() program { return codex.New() },
+	GeminiCLI: func() program { return gemini.New() },
+	OpenCode:  func() program { return opencode.New() },
 }
 
 // A headed program reads documents, whose head is a record of another kind.
@@ -66,12 +70,20 @@ type arranger interface {
 }
 
 // messagesOf names the member of a document that holds the messages.
-var messagesOf = map[Dialect]string{ChatGPT: "mapping", ClaudeAI: "chat_messages"}
+var messagesOf = map[Dialect]string{ChatGPT: "mapping", ClaudeAI: "chat_messages", GeminiCLI: "messages", OpenCode: "messages"}
 
 // member returns the name of the member that holds the messages of a document in
 // dialect d. It is empty for a file of records.
 func (d Dialect) member(r io.ReaderAt, size int64) (string, error) {
-	return messagesOf[d], nil
+	name := messagesOf[d]
+	if d != GeminiCLI {
+		return name, nil
+	}
+	outline, err := document.Outline(r, size)
+	if outline[name] != '[' {
+		name = ""
+	}
+	return name, err
 }
 
 // scanDocument yields the records of all conversations of a document.
