@@ -86,10 +86,15 @@ func Split(r io.ReaderAt, size int64, member string, limit int) iter.Seq2[Conver
 				at.add(transcript.DamageNotObject, start, s.pos, "not a conversation")
 				continue
 			}
+			s.mark = start
 			next, err := s.conversation(member, limit)
-			if next.Messages == nil { // of something else, or torn before its messages
-				at.add(kindOf(err), start, s.pos, "a conversation without messages")
-			} else {
+			switch {
+			case next.Messages == nil && err == nil:
+				at.add(transcript.DamageMalformed, start, s.pos, "a conversation without messages")
+				continue
+			case next.Messages == nil: // torn before them
+				s.mark = start
+			default:
 				if at.Head != nil {
 					if !give(start) {
 						return
@@ -100,7 +105,7 @@ func Split(r io.ReaderAt, size int64, member string, limit int) iter.Seq2[Conver
 				at.Damage = append(at.Damage, next.Damage...)
 			}
 			if err != nil {
-				at.rest(err, s.pos, size)
+				at.rest(err, start, s.mark, size)
 				break
 			}
 		}
@@ -118,19 +123,17 @@ func (c *Conversation) add(kind transcript.DamageKind, start, end int64, reason 
 	}
 }
 
-// rest makes the bytes after a fault damage.
-func (c *Conversation) rest(err error, start, size int64) {
-	c.add(kindOf(err), start, size, "the rest of a broken document")
-}
-
-func kindOf(err error) transcript.DamageKind {
-	switch {
-	case err == nil:
-		return transcript.DamageMalformed
-	case errors.Is(err, io.EOF):
-		return transcript.DamageTorn
+// rest makes the bytes after mark damage. If there are none, the conversation, which
+// begins at start, still lacks its end: then its first byte is the damage.
+func (c *Conversation) rest(err error, start, mark, size int64) {
+	kind, reason := transcript.DamageNotJSON, "the rest of a broken document"
+	if errors.Is(err, io.EOF) {
+		kind, reason = transcript.DamageTorn, "a conversation without an end"
 	}
-	return transcript.DamageNotJSON
+	if mark == size {
+		mark, size = start, start+1
+	}
+	c.add(kind, mark, size, reason)
 }
 
 // conversation reads an object. With an error the result holds the part before the
@@ -158,7 +161,6 @@ func (s *scanner) conversation(member string, limit int) (c Conversation, err er
 		case errors.Is(err, errTooLong):
 			c.add(transcript.DamageTooLong, start, s.pos, name)
 		case err != nil:
-			c.add(kindOf(err), start, s.pos, name)
 			return c, err
 		case !jsontext.Valid(raw):
 			c.add(transcript.DamageNotJSON, start, s.pos, name)
@@ -180,8 +182,6 @@ func (s *scanner) messages(c *Conversation) error {
 		_, err := s.value(0)
 		if err == nil {
 			c.Messages = append(c.Messages, Message{Key: key, Start: start, End: s.pos})
-		} else {
-			c.add(kindOf(err), start, s.pos, "a message")
 		}
 		return err
 	}
@@ -221,13 +221,14 @@ var (
 
 // scanner reads JSON values from front to back.
 type scanner struct {
-	in  *bufio.Reader
-	pos int64 // of the next byte
-	err error // of the reader, io.EOF at the end
+	in   *bufio.Reader
+	pos  int64 // of the next byte
+	mark int64 // the end of the last member or element
+	err  error // of the reader, io.EOF at the end
 }
 
 func newScanner(r io.ReaderAt, size int64) *scanner {
-	return &scanner{in: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 64<<10)}
+	return &scanner{in: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), int(min(size, 64<<10)))}
 }
 
 // failed returns the error of the reader.
@@ -311,7 +312,9 @@ func (s *scanner) members() iter.Seq2[string, error] {
 
 // name reads a string and the colon after it.
 func (s *scanner) name() (string, error) {
+	mark := s.mark
 	raw, err := s.value(outlineBytes)
+	s.mark = mark
 	if err != nil {
 		return "", err
 	}
@@ -369,6 +372,7 @@ func (s *scanner) value(limit int) (raw []byte, err error) {
 			long = limit > 0
 		}
 		if ended {
+			s.mark = s.pos
 			if long {
 				err = errTooLong
 			}
@@ -382,14 +386,15 @@ func (s *scanner) scalar(raw []byte) ([]byte, error) {
 	for {
 		c, err := s.next()
 		switch {
-		case errors.Is(err, io.EOF):
-			return raw, nil
+		case errors.Is(err, io.EOF): // the number may have more digits
+			return raw, err
 		case err != nil:
 			return raw, err
 		}
 		switch c {
 		case ' ', '\t', '\r', '\n', ',', ']', '}', ':', '"', '{', '[':
 			s.back()
+			s.mark = s.pos
 			return raw, nil
 		}
 		if len(raw) < 64 {
