@@ -85,7 +85,7 @@ func message(id string, m fields.Record) transcript.Body {
 	case "assistant":
 		f := fields.Answer(blocks...)
 		if to := m.Str("recipient"); to != "" && to != "all" && to != "assistant" {
-			f = fields.Call(transcript.ToolCallBlock{ID: id, Name: to, Input: fields.Input(jsontext.AppendString(nil, f.Message().Text()), "code")})
+			f = fields.Answer(transcript.ToolCallBlock{ID: id, Name: to, Input: fields.Input(jsontext.AppendString(nil, f.Message().Text()), "code")})
 		}
 		f.Model, f.StopReason = meta.Str("model_slug"), stop(meta.Object("finish_details").Str("type"), m.Str("status"))
 		return f
@@ -170,16 +170,14 @@ func attachments(meta fields.Record) []transcript.Block {
 // Learn implements the interface of a program.
 func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	c.Add(made[0].ID, r.Str("parent"), offset)
-	f, ok := made[0].Body.(transcript.MessageLine)
-	if !ok || f.Kind != transcript.TypeToolUse && f.Kind != transcript.TypeToolResult {
-		return
-	}
+	f, _ := made[0].Body.(transcript.MessageLine)
 	m := r.Object("message")
-	at := call{id: made[0].ID, tool: m.Str("recipient")}
-	if f.Kind == transcript.TypeToolResult {
-		at.tool, at.result = m.Object("author").Str("name"), true
+	switch {
+	case f.Kind == transcript.TypeToolResult:
+		c.calls[offset] = call{made[0].ID, m.Object("author").Str("name"), true}
+	case len(f.Message().ToolCalls()) > 0:
+		c.calls[offset] = call{made[0].ID, m.Str("recipient"), false}
 	}
-	c.calls[offset] = at
 }
 
 // Settle implements the interface of a program. A result answers the last open call of

@@ -246,7 +246,8 @@ func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry
 	if first := c.rows[r.first]; r.first != n {
 		body.Of = first.id
 	} else {
-		body.API, body.Model, body.Usage = api, first.by, first.usage
+		// A line of a call alone has no place for these.
+		body.Kind, body.API, body.Model, body.Usage = transcript.TypeAssistant, api, first.by, first.usage
 	}
 	made[0].Body = body
 	return made
