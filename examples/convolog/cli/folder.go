@@ -9,7 +9,7 @@ import (
 	"iter"
 	"path/filepath"
 
-	"github.com/convolog/convolog/examples/convolog/internal/convert"
+	"github.com/convolog/convolog/examples/convolog/internal/source"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/rebuild/wire/gemini"
@@ -214,10 +214,7 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 }
 
 func (f *folder) take(ctx context.Context, name string, report func(imported) error) error {
-	sessions, err := convert.Find(name)
-	if err != nil {
-		return err
-	}
+	sessions, unread := source.Find(name)
 	for s := range sessions {
 		reports, err := exchange.Import(ctx, f.Store, one(s), nil)
 		if err != nil && len(reports) == 0 {
@@ -233,7 +230,7 @@ func (f *folder) take(ctx context.Context, name string, report func(imported) er
 			}
 		}
 	}
-	return nil
+	return unread
 }
 
 func one[T any](v T) iter.Seq[T] { return func(yield func(T) bool) { yield(v) } }

@@ -13,13 +13,11 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/examples/convolog/internal/convert"
+	"github.com/convolog/convolog/examples/convolog/internal/source"
 	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
@@ -307,16 +305,14 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 // take sends the transcripts of a folder one by one: a server cannot read the
 // other files.
 func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
-	sessions, err := convert.Find(name)
-	if err != nil {
-		return err
-	}
-	root := name
-	if info, err := os.Stat(name); err == nil && !info.IsDir() {
-		root = filepath.Dir(name)
-	}
+	sessions, unread := source.Find(name)
+	files, sent := source.Files(name), map[string]bool{}
 	for s := range sessions {
-		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(s.Path)))
+		if sent[s.Path] { // an export holds many
+			continue
+		}
+		sent[s.Path] = true
+		data, err := fs.ReadFile(files, s.Path)
 		if err != nil {
 			return fmt.Errorf("%w: a server takes single files; use convolog convert %s --to native FOLDER", err, name)
 		}
@@ -335,5 +331,5 @@ func (r *remote) take(ctx context.Context, name string, report func(imported) er
 			}
 		}
 	}
-	return nil
+	return unread
 }
