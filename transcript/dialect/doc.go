@@ -33,7 +33,7 @@
 // Exports of ChatGPT and claude.ai, the output of opencode export and older chats of
 // Gemini CLI are JSON documents. Each conversation in one is a session, and each of its
 // messages a record, whose line is the message without line breaks, and without the
-// list of its children. The line of the header has the other members. A title is a
+// list of its children. The line of the header holds the other members. A title is a
 // record of its own. The records of a tree are in the order of the conversation.
 // Damage to a message leaves the messages around it; a document that ends early keeps
 // those before its end.

@@ -65,9 +65,9 @@ func (m Memory) Text() (string, error) {
 // error comes from fsys and names the file or folder; the result holds the
 // readable rest.
 //
-// Codex compresses a rollout after some days, to a name in .jsonl.zst. Such a session
-// has an Err of the type [*CompressedError]. To read it, give an fsys that has the
-// decompressed file, without .zst in its name.
+// Codex compresses a rollout after some days, to a name in .jsonl.zst. The Err of such a
+// session is a [*CompressedError]. To read it, give an fsys that holds the decompressed
+// file, without .zst in its name.
 func ReadFolder(fsys fs.FS) (*Folder, error) {
 	f := &Folder{fsys: fsys}
 	var names []string

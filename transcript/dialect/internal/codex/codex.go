@@ -31,27 +31,34 @@ type Reader struct {
 	model  string // of the turn at hand
 	totals string // of the last count of tokens
 	header bool
-	items  bool         // the file holds items of messages, so events repeat them
-	last   map[bool]int // the last row of an event, or of an item
+	items  bool // the file holds items of messages, so events repeat them
+	// For events and for items: the first row of the last answer, and of the answer that
+	// the next row can continue, else none.
+	answer, open map[bool]int
 }
 
 // row is a line that can be part of the history.
 type row struct {
 	offset int64
 	id     string
-	prompt bool // a text of the user, at which a turn begins
 	event  bool // from an event
 	left   bool // a rollback has removed it
-	// Of an answer: the row of its first line, else below 0; the model; and whether
-	// the next row can continue it.
+	// first is the row of the first line of the answer, prompt for a text of the user, at
+	// which a turn begins, else none.
 	first int
-	by    string
-	open  bool
+	by    string // the model of an answer
 	usage transcript.Usage
 }
 
+const (
+	none   = -1
+	prompt = -2
+)
+
 // New returns a reader of one rollout.
-func New() *Reader { return &Reader{byAt: map[int64]int{}, last: map[bool]int{true: -1, false: -1}} }
+func New() *Reader {
+	return &Reader{byAt: map[int64]int{}, answer: map[bool]int{true: none, false: none}, open: map[bool]int{true: none, false: none}}
+}
 
 // asides are the types of records and events that no model is shown.
 var asides = []string{
@@ -153,18 +160,24 @@ func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	kind, detail := r.Str("type"), payload.Str("type")
 	switch body := made[0].Body.(type) {
 	case transcript.Compaction:
-		c.add(row{offset: offset, id: made[0].ID, first: -1})
+		c.add(row{offset: offset, id: made[0].ID, first: none})
 	case transcript.MessageLine:
 		event := kind == "event_msg"
 		c.items = c.items || !event
-		at := row{offset: offset, id: made[0].ID, event: event, by: c.model, prompt: body.Kind == transcript.TypeUser, first: -1}
-		if body.Role == transcript.RoleAssistant {
-			at.first, at.open = len(c.rows), len(made) == 1
-			if n := c.last[event]; n >= 0 && c.rows[n].open {
-				at.first = c.rows[n].first
+		at := row{offset: offset, id: made[0].ID, event: event, by: c.model, first: none}
+		switch {
+		case body.Kind == transcript.TypeUser:
+			at.first = prompt
+		case body.Role == transcript.RoleAssistant:
+			if at.first = c.open[event]; at.first == none {
+				at.first = len(c.rows)
 			}
+			c.answer[event] = at.first
 		}
 		c.add(at)
+		if len(made) == 1 && at.first >= 0 { // and no result after it
+			c.open[event] = at.first
+		}
 	default:
 		switch {
 		case kind == "turn_context":
@@ -178,7 +191,7 @@ func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 }
 
 func (c *Reader) add(r row) {
-	c.byAt[r.offset], c.last[r.event] = len(c.rows), len(c.rows)
+	c.byAt[r.offset], c.open[r.event] = len(c.rows), none
 	c.rows = append(c.rows, r)
 }
 
@@ -190,8 +203,8 @@ func (c *Reader) count(info fields.Record) {
 	}
 	c.totals = totals
 	last := info.Object("last_token_usage")
-	if n := c.last[!c.items]; n >= 0 && c.rows[n].first >= 0 {
-		first := &c.rows[c.rows[n].first]
+	if n := c.answer[!c.items]; n >= 0 {
+		first := &c.rows[n]
 		cached := last.Number("cached_input_tokens")
 		first.usage = transcript.Usage{Input: max(last.Number("input_tokens")-cached, 0), Output: last.Number("output_tokens"), CacheRead: cached}
 	}
@@ -202,7 +215,7 @@ func (c *Reader) rollBack(turns int) {
 	for n := len(c.rows) - 1; n >= 0 && turns > 0; n-- {
 		if r := &c.rows[n]; !r.left {
 			r.left = true
-			if r.prompt && r.event != c.items {
+			if r.first == prompt && r.event != c.items {
 				turns--
 			}
 		}

@@ -27,10 +27,10 @@ type Message struct {
 
 // A Conversation is the index of one object.
 type Conversation struct {
-	// Start and End are the bytes from the object to the next one. Those of the first
-	// and the last reach to the ends of the document.
+	// Start and End are the bytes from the object to the next one. The first begins with
+	// the document, and the last ends with it.
 	Start, End int64
-	Head       []byte // a JSON object of the members besides the messages; nil if there is no conversation
+	Head       []byte // a JSON object of all members but the messages; nil if there is no conversation
 	Messages   []Message
 	Damage     []transcript.Damage
 }
@@ -123,8 +123,8 @@ func (c *Conversation) add(kind transcript.DamageKind, start, end int64, reason 
 	}
 }
 
-// rest makes the bytes after mark damage. If there are none, the conversation, which
-// begins at start, still lacks its end: then its first byte is the damage.
+// rest makes the bytes from mark to size damage. At the end of the document the
+// conversation, which begins at start, still lacks its end: its first byte is the damage.
 func (c *Conversation) rest(err error, start, mark, size int64) {
 	kind, reason := transcript.DamageNotJSON, "the rest of a broken document"
 	if errors.Is(err, io.EOF) {
