@@ -29,7 +29,7 @@ type Reader struct {
 	rows   []row
 	byAt   map[int64]int
 	model  string // of the turn at hand
-	totals string // of the last count of tokens
+	totals string // of the last count of tokens, "-" if records count them
 	header bool
 	items  bool // the file holds items of messages, so events repeat them
 	// For events and for items: the first row of the last answer, and of the answer that
@@ -45,9 +45,9 @@ type row struct {
 	left   bool // a rollback has removed it
 	// first is the row of the first line of the answer, prompt for a text of the user, at
 	// which a turn begins, else none.
-	first int
-	by    string // the model of an answer
-	usage transcript.Usage
+	first       int
+	by, request string // the model of an answer, and the ID of its request
+	usage       transcript.Usage
 }
 
 const (
@@ -62,7 +62,7 @@ func New() *Reader {
 
 // asides are the types of records and events that no model is shown.
 var asides = []string{
-	"turn_context", "world_state", "inter_agent_communication_metadata", "security_risk_score", "realtime_item",
+	"turn_context", "world_state", "token_usage_record", "inter_agent_communication_metadata", "security_risk_score", "realtime_item",
 	"rollout_reference", "ghost_snapshot", "additional_tools", "tool_search_call", "tool_search_output",
 	"compaction", "compaction_summary", "context_compaction", "compaction_trigger",
 }
@@ -182,6 +182,9 @@ func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 		switch {
 		case kind == "turn_context":
 			c.model = payload.Str("model")
+		case kind == "token_usage_record":
+			c.totals = recorded
+			c.used(payload.Object("usage"), payload.Str("response_id"))
 		case detail == "token_count":
 			c.count(payload.Object("info"))
 		case detail == "thread_rolled_back":
@@ -195,18 +198,24 @@ func (c *Reader) add(r row) {
 	c.rows = append(c.rows, r)
 }
 
+// recorded marks a rollout with a record of the usage after each answer.
+const recorded = "-"
+
 // count gives the last answer its usage. A count with the same totals is a repeat.
 func (c *Reader) count(info fields.Record) {
 	totals := string(info["total_token_usage"])
-	if totals == "" || totals == c.totals {
-		return
+	if totals != "" && totals != c.totals && c.totals != recorded {
+		c.totals = totals
+		c.used(info.Object("last_token_usage"), "")
 	}
-	c.totals = totals
-	last := info.Object("last_token_usage")
+}
+
+// used gives the last answer its usage and the ID of its request.
+func (c *Reader) used(u fields.Record, request string) {
 	if n := c.answer[!c.items]; n >= 0 {
-		first := &c.rows[n]
-		cached := last.Number("cached_input_tokens")
-		first.usage = transcript.Usage{Input: max(last.Number("input_tokens")-cached, 0), Output: last.Number("output_tokens"), CacheRead: cached}
+		read, written := u.Number("cached_input_tokens"), u.Number("cache_write_input_tokens")
+		c.rows[n].request = request
+		c.rows[n].usage = transcript.Usage{Input: max(u.Number("input_tokens")-read-written, 0), Output: u.Number("output_tokens"), CacheRead: read, CacheWrite: written}
 	}
 }
 
@@ -260,7 +269,7 @@ func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry
 		body.Of = first.id
 	} else {
 		// A line of a call alone has no place for these.
-		body.Kind, body.API, body.Model, body.Usage = transcript.TypeAssistant, api, first.by, first.usage
+		body.Kind, body.API, body.Model, body.RequestID, body.Usage = transcript.TypeAssistant, api, first.by, first.request, first.usage
 	}
 	made[0].Body = body
 	return made

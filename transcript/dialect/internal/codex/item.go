@@ -2,6 +2,7 @@ package codex
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -34,11 +35,15 @@ func item(r fields.Record) []transcript.Body {
 	}
 }
 
-// message returns a message. Texts of the program to its model are asides.
+// message returns a message. Texts of the program to its model are asides: newer files
+// name the kind of each, and older ones show it by the beginning.
 func message(r fields.Record) transcript.Body {
 	role := r.Str("role")
 	var blocks []transcript.Block
 	context := true
+	if kinds := string(r.Object("internal_chat_message_metadata_passthrough")["content_item_kinds"]); strings.Contains(kinds, `"user.`) {
+		context = false
+	}
 	for _, raw := range r.Elements("content") {
 		b := content(raw)
 		t, isText := b.(transcript.TextBlock)

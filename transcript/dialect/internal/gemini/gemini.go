@@ -23,6 +23,17 @@ type Reader struct {
 	byAt   map[int64]int  // of lines: the first row
 	latest map[string]int // by ID of the message
 	header bool
+	// The results of all lines, and those that an earlier line holds as well: with its
+	// call, and in a message of the user.
+	results []result
+	twice   map[result]bool
+}
+
+// result is an entry with the result of a call.
+type result struct {
+	row           int
+	offset        int64
+	entry, callID string
 }
 
 // row is a message in a line.
@@ -32,7 +43,9 @@ type row struct {
 }
 
 // New returns a reader of one session.
-func New() *Reader { return &Reader{byAt: map[int64]int{}, latest: map[string]int{}} }
+func New() *Reader {
+	return &Reader{byAt: map[int64]int{}, latest: map[string]int{}, twice: map[result]bool{}}
+}
 
 // Head implements the interface of a program with documents.
 func (*Reader) Head(r fields.Record) fields.Head {
@@ -85,6 +98,47 @@ func entries(r fields.Record, id string) []transcript.Entry {
 
 // Learn implements the interface of a program.
 func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
+	c.learn(r, offset)
+	for _, e := range made {
+		if n := c.row(offset, e.ID); n >= 0 {
+			for _, callID := range resultsOf(e) {
+				c.results = append(c.results, result{n, offset, e.ID, callID})
+			}
+		}
+	}
+}
+
+// resultsOf returns the IDs of the calls whose results an entry holds.
+func resultsOf(e transcript.Entry) []string {
+	f, _ := e.Body.(transcript.MessageLine)
+	var ids []string
+	for _, b := range f.Content {
+		if r, ok := b.(transcript.ToolResultBlock); ok {
+			ids = append(ids, r.CallID)
+		}
+	}
+	return ids
+}
+
+// row returns the row of an entry in the line at an offset, else -1.
+func (c *Reader) row(offset int64, entry string) int {
+	n, ok := c.byAt[offset]
+	if !ok || n == len(c.rows) {
+		return -1
+	}
+	if _, message, ok := strings.Cut(entry, "/"); ok && strings.HasPrefix(entry, "@") { // of all messages
+		message, _, _ = strings.Cut(message, "#")
+		for ; n < len(c.rows); n++ {
+			if c.rows[n].id == message {
+				return n
+			}
+		}
+		return -1
+	}
+	return n
+}
+
+func (c *Reader) learn(r fields.Record, offset int64) {
 	set := r.Object("$set")
 	switch {
 	case r["$rewindTo"] != nil:
@@ -128,7 +182,18 @@ func (c *Reader) drop(i int, as string) {
 }
 
 // Settle implements the interface of a program.
-func (*Reader) Settle() {}
+func (c *Reader) Settle() {
+	seen := map[string]bool{}
+	for _, r := range c.results {
+		switch {
+		case c.rows[r.row].gone != "":
+		case seen[r.callID]:
+			c.twice[r] = true
+		default:
+			seen[r.callID] = true
+		}
+	}
+}
 
 // Place implements the interface of a program.
 func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry {
@@ -138,27 +203,30 @@ func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry
 		}
 		c.header = true
 	}
-	n, ok := c.byAt[offset]
-	switch {
-	case !ok || n == len(c.rows):
-	case strings.HasPrefix(made[0].ID, fields.AtOffset(0)[:1]): // all messages
-		for i, e := range made {
-			gone := slices.IndexFunc(c.rows[n:], func(m row) bool { return strings.HasSuffix(ids(e.ID), "/"+m.id) })
-			if gone >= 0 && c.rows[n+gone].gone != "" {
-				made[i].Body = fields.Aside(c.rows[n+gone].gone)
+	var kept []transcript.Entry
+	for _, e := range made {
+		n := c.row(offset, e.ID)
+		switch {
+		case n < 0:
+			kept = append(kept, e)
+		case c.rows[n].gone != "" && !strings.HasPrefix(e.ID, "@"):
+			made = fields.SetAside(made, c.rows[n].gone)
+			made[0].ID = fields.AtOffset(offset) // the ID is of the line that counts
+			return made
+		case c.rows[n].gone != "":
+			e.Body = fields.Aside(c.rows[n].gone)
+			kept = append(kept, e)
+		default:
+			ids := resultsOf(e)
+			if len(ids) == 0 || !c.twice[result{n, offset, e.ID, ids[0]}] {
+				kept = append(kept, e)
 			}
 		}
-	case c.rows[n].gone != "":
-		made = fields.SetAside(made, c.rows[n].gone)
-		made[0].ID = fields.AtOffset(offset) // the ID is of the line that counts
 	}
-	return made
-}
-
-// ids returns an ID without the number of the entry.
-func ids(id string) string {
-	id, _, _ = strings.Cut(id, "#")
-	return id
+	if len(kept) == 0 {
+		return fields.SetAside(made, "repeat")
+	}
+	return kept
 }
 
 // bodies returns the bodies of a message.
