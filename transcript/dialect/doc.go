@@ -41,8 +41,9 @@
 // The conversation of a Codex rollout consists of the items that its model received.
 // Events that show them again are repeats. Texts that Codex itself writes to its model are
 // asides with the names developer and context. Its compactions whose summary only the
-// provider can read are asides as well, so the messages before them stay. Images that a
-// ChatGPT export has in files of their own become texts that name them.
+// provider can read are asides as well, so the messages before them stay. Images of a
+// ChatGPT export are files of their own. In a [Folder] they are read if they are below
+// the folder of the document; otherwise texts name them.
 //
 // The flat forms of mini-claw and claw0 share one reader, which takes the
 // records of either program, and variants: result texts under "output" or

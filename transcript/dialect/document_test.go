@@ -181,6 +181,13 @@ func TestDamagedDocuments(t *testing.T) {
 	}
 }
 
+// A long paste is an attachment, and may be all that the user said.
+func TestPaste(t *testing.T) {
+	const doc = `{"uuid":"c","chat_messages":[{"uuid":"a","sender":"human","text":"","content":[],"attachments":[{"file_name":"","extracted_content":"a long paste"}],"files":[{"file_name":"a.pdf"}],"files_v2":[{"file_name":"a.pdf"}]}]}`
+	recs := scan(t, dialect.ClaudeAI, doc)
+	require.Equal(t, `user {"role":"user","content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"a long paste"}},{"type":"text","text":"[file: a.pdf]"}]}`, show(recs[1]))
+}
+
 // Messages longer than the limit are damage.
 func TestLongDocumentMessage(t *testing.T) {
 	doc := `{"uuid":"c","chat_messages":[{"uuid":"a","sender":"human","text":"` + strings.Repeat("x", 200) + `"},{"uuid":"b","sender":"human","text":"short"}]}`
@@ -223,6 +230,41 @@ func TestBrokenThreads(t *testing.T) {
 		}
 		require.Equal(t, tt.want, strings.Join(got, " "), doc)
 	}
+}
+
+// An image of a ChatGPT export is in the history if its file is in the folder.
+func TestExportedImages(t *testing.T) {
+	const doc = `[{"title":"t","mapping":{"a":{"id":"a","message":{"author":{"role":"user"},"content":{"content_type":"multimodal_text","parts":[` +
+		`{"content_type":"image_asset_pointer","asset_pointer":"file-service://file-One"},` +
+		`{"content_type":"image_asset_pointer","asset_pointer":"sediment://file_two#p_1"},` +
+		`{"content_type":"image_asset_pointer","asset_pointer":"file-service://file-Text"},` +
+		`{"content_type":"image_asset_pointer","asset_pointer":"file-service://file-Gone"}]}}}},"current_node":"a"}]`
+	files := fstest.MapFS{
+		"export/conversations.json":              {Data: []byte(doc)},
+		"export/file-One-hive.png":               {Data: []byte("\x89PNG\r\n")},
+		"export/user-1/file_two-a-b.jpg":         {Data: []byte("\xff\xd8\xff\xe0")},
+		"export/file-Text-notes.txt":             {Data: []byte("notes")},
+		"elsewhere/file-Gone-not-of-this-export": {Data: []byte("\x89PNG")},
+	}
+	folder, err := dialect.ReadFolder(files)
+	require.NoError(t, err)
+	n := 0
+	for s := range folder.Sessions() {
+		for r, err := range s.Records() {
+			require.NoError(t, err)
+			if f, ok := r.Entry.Body.(transcript.MessageLine); ok {
+				n++
+				text, err := f.Message().MarshalJSON()
+				require.NoError(t, err)
+				require.JSONEq(t, `{"role":"user","content":[
+					{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0K"}},
+					{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"/9j/4A=="}},
+					{"type":"text","text":"[image: file-service://file-Text]"},
+					{"type":"text","text":"[image: file-service://file-Gone]"}]}`, string(text))
+			}
+		}
+	}
+	require.Equal(t, 1, n)
 }
 
 // A compressed rollout is named, and read once a file system has it decompressed.

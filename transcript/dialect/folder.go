@@ -208,12 +208,16 @@ func (g *gathering) document(name string) error {
 		g.copies[name+"l"] = append(g.copies[name+"l"], name)
 		return nil
 	}
+	files := assets{}
+	if d == ChatGPT {
+		files = assetsIn(g.fsys, name, g.there)
+	}
 	for c, err := range document.Split(r, size, messagesOf[d], transcript.DefaultMaxLine) {
 		if err != nil {
 			return err
 		}
 		g.sessions = append(g.sessions, Session{
-			Dialect: d, Sure: true, Path: name, ID: strings.TrimSuffix(path.Base(name), ".json"), fsys: g.fsys, part: part{c.Start, c.End},
+			Dialect: d, Sure: true, Path: name, ID: strings.TrimSuffix(path.Base(name), ".json"), fsys: g.fsys, part: part{c.Start, c.End, files},
 		})
 	}
 	return nil

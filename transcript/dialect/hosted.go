@@ -126,6 +126,10 @@ func (p *pages) settle() {
 
 func (p *pages) records() iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
+		a, attaches := p.program.(attacher)
+		if doc, ok := p.reader.(documentReader); ok && attaches {
+			a.Attach(doc.read)
+		}
 		if program, ok := p.program.(headed); ok && p.Head != nil {
 			for _, e := range headEntries(program.Head(fields.Of(p.Head)), p.Head) {
 				if !yield(transcript.Record{Offset: p.Start, End: p.Start, Entry: e}, nil) {

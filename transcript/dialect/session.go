@@ -54,8 +54,11 @@ type Session struct {
 	part part // of the file, if it holds several sessions
 }
 
-// part is a part of a file. The zero value is the whole file.
-type part struct{ start, end int64 }
+// part is a part of a document. The zero value is the whole file.
+type part struct {
+	start, end int64
+	assets     assets
+}
 
 // MarshalJSON implements [encoding/json.Marshaler].
 func (s Session) MarshalJSON() ([]byte, error) {
@@ -90,7 +93,7 @@ func (s Session) Records() iter.Seq2[transcript.Record, error] {
 
 func (p part) scan(r io.ReaderAt, size int64, d Dialect) iter.Seq2[transcript.Record, error] {
 	if p.end > 0 {
-		r, size = io.NewSectionReader(r, p.start, p.end-p.start), p.end-p.start
+		r, size = documentReader{io.NewSectionReader(r, p.start, p.end-p.start), p.assets}, p.end-p.start
 	}
 	return func(yield func(transcript.Record, error) bool) {
 		for rec, err := range d.Scan(r, size, &transcript.ScanOptions{Final: true}) {

@@ -8,6 +8,7 @@
 package chatgpt
 
 import (
+	"encoding/base64"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -24,6 +25,7 @@ type Reader struct {
 	live  map[int64]bool
 	calls map[int64]call // results too, by the name of their tool
 	pairs map[int64]string
+	asset func(pointer string) []byte
 }
 
 // call is a call or a result.
@@ -33,7 +35,12 @@ type call struct {
 }
 
 // New returns a reader of one conversation.
-func New() *Reader { return &Reader{calls: map[int64]call{}, pairs: map[int64]string{}} }
+func New() *Reader {
+	return &Reader{calls: map[int64]call{}, pairs: map[int64]string{}, asset: func(string) []byte { return nil }}
+}
+
+// Attach implements the interface of a program with assets.
+func (c *Reader) Attach(read func(pointer string) []byte) { c.asset = read }
 
 // Head implements the interface of a program with documents.
 func (c *Reader) Head(r fields.Record) fields.Head {
@@ -49,7 +56,7 @@ func (c *Reader) Head(r fields.Record) fields.Head {
 func (*Reader) Genuine(fields.Record) bool { return false }
 
 // Decode implements the interface of a program.
-func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+func (c *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
 	id := r.Str("id")
 	if id == "" {
 		id = fields.AtOffset(offset)
@@ -58,13 +65,13 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 	if len(m) == 0 {
 		return fields.Entries(id, fields.Time(nil), fields.Aside("root")), nil
 	}
-	return fields.Entries(id, fields.Time(m["create_time"]), message(id, m)), nil
+	return fields.Entries(id, fields.Time(m["create_time"]), c.message(id, m)), nil
 }
 
-func message(id string, m fields.Record) transcript.Body {
+func (c *Reader) message(id string, m fields.Record) transcript.Body {
 	author, content, meta := m.Object("author"), m.Object("content"), m.Object("metadata")
 	kind := content.Str("content_type")
-	blocks, known := blocks(kind, content)
+	blocks, known := c.blocks(kind, content)
 	role := author.Str("role")
 	switch {
 	case role == "system" || role == "developer":
@@ -106,53 +113,64 @@ func stop(reason, status string) transcript.StopReason {
 }
 
 // blocks returns the content of a message, and whether its type is known or has a text.
-func blocks(kind string, c fields.Record) (blocks []transcript.Block, known bool) {
+func (c *Reader) blocks(kind string, r fields.Record) (blocks []transcript.Block, known bool) {
 	switch kind {
 	case "thoughts":
 		var texts []string
-		for _, raw := range c.Elements("thoughts") {
+		for _, raw := range r.Elements("thoughts") {
 			t := fields.Of(raw)
 			texts = append(texts, strings.TrimSpace(t.Str("summary")+"\n\n"+t.Str("content")))
 		}
 		return []transcript.Block{transcript.ThinkingBlock{Thinking: strings.Join(texts, "\n\n")}}, true
 	case "tether_quote":
-		return fields.Texts(strings.TrimSpace(c.Str("title") + "\n" + c.Str("url") + "\n\n" + c.Str("text"))), true
+		return fields.Texts(strings.TrimSpace(r.Str("title") + "\n" + r.Str("url") + "\n\n" + r.Str("text"))), true
 	}
 	known = kind == "text" || kind == "code" || kind == "tether_browsing_display"
-	for _, raw := range c.Elements("parts") {
+	for _, raw := range r.Elements("parts") {
 		known = true
 		if s, ok := jsontext.String(raw); ok {
 			blocks = append(blocks, fields.Texts(s)...)
 		} else {
-			blocks = append(blocks, part(fields.Of(raw)))
+			blocks = append(blocks, c.part(fields.Of(raw)))
 		}
 	}
 	for _, name := range []string{"text", "result", "summary", "content"} {
-		if s := c.Str(name); s != "" {
+		if s := r.Str(name); s != "" {
 			blocks, known = append(blocks, transcript.TextBlock{Text: s}), true
 		}
 	}
-	if shot := c.Object("screenshot"); len(shot) > 0 {
-		blocks, known = append(blocks, part(shot)), true
+	if shot := r.Object("screenshot"); len(shot) > 0 {
+		blocks, known = append(blocks, c.part(shot)), true
 	}
 	return blocks, known
 }
 
-// part returns an object in the content of a message. The files of an export are not in
-// its conversations, so they become notes.
-func part(p fields.Record) transcript.Block {
+// part returns an object in the content of a message: an image whose file is in the
+// export, else a note.
+func (c *Reader) part(p fields.Record) transcript.Block {
 	if text := p.Str("text"); text != "" { // of a recording, for example
 		return transcript.TextBlock{Text: text}
 	}
-	kind := p.Str("content_type")
-	if strings.HasPrefix(kind, "image") {
-		kind = "image"
-	}
-	at := p.Str("asset_pointer")
+	kind, at := p.Str("content_type"), p.Str("asset_pointer")
 	if at == "" {
 		at = p.Object("audio_asset_pointer").Str("asset_pointer")
 	}
+	if strings.HasPrefix(kind, "image") {
+		kind = "image"
+		if data := c.asset(at); data != nil {
+			for _, i := range images {
+				if strings.HasPrefix(string(data[:min(4, len(data))]), i.begins) {
+					return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: i.mediaType, Data: base64.StdEncoding.EncodeToString(data)}}
+				}
+			}
+		}
+	}
 	return fields.Note(kind, at)
+}
+
+// images are the first bytes of images that models take.
+var images = []struct{ begins, mediaType string }{
+	{"\x89PNG", "image/png"}, {"\xff\xd8\xff", "image/jpeg"}, {"GIF8", "image/gif"}, {"RIFF", "image/webp"},
 }
 
 // attachments names the files of a message, images aside: those are parts.

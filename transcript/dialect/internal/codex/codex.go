@@ -35,14 +35,18 @@ type Reader struct {
 	// For events and for items: the first row of the last answer, and of the answer that
 	// the next row can continue, else none.
 	answer, open map[bool]int
+	// The last answer with a text, which may be a summary.
+	wrote int
+	text  string
 }
 
 // row is a line that can be part of the history.
 type row struct {
 	offset int64
 	id     string
-	event  bool // from an event
-	left   bool // a rollback has removed it
+	event  bool   // from an event
+	gone   string // the name of the aside that it has become
+	text   string // the summary that an answer wrote
 	// first is the row of the first line of the answer, prompt for a text of the user, at
 	// which a turn begins, else none.
 	first       int
@@ -160,19 +164,22 @@ func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	kind, detail := r.Str("type"), payload.Str("type")
 	switch body := made[0].Body.(type) {
 	case transcript.Compaction:
-		c.add(row{offset: offset, id: made[0].ID, first: none})
+		c.add(row{offset: offset, id: made[0].ID, first: none, text: c.summarizer(body.Summary)})
 	case transcript.MessageLine:
 		event := kind == "event_msg"
 		c.items = c.items || !event
 		at := row{offset: offset, id: made[0].ID, event: event, by: c.model, first: none}
 		switch {
 		case body.Kind == transcript.TypeUser:
-			at.first = prompt
+			at.first, c.text = prompt, ""
 		case body.Role == transcript.RoleAssistant:
 			if at.first = c.open[event]; at.first == none {
 				at.first = len(c.rows)
 			}
 			c.answer[event] = at.first
+			if text := body.Message().Text(); text != "" && !event {
+				c.wrote, c.text = len(c.rows), text
+			}
 		}
 		c.add(at)
 		if len(made) == 1 && at.first >= 0 { // and no result after it
@@ -201,6 +208,16 @@ func (c *Reader) add(r row) {
 // recorded marks a rollout with a record of the usage after each answer.
 const recorded = "-"
 
+// summarizer sets aside the answer before a compaction if it wrote the summary, and
+// returns that. The program puts words of its own before it.
+func (c *Reader) summarizer(message string) string {
+	if c.text == "" || !strings.HasSuffix(message, "\n"+c.text) {
+		return ""
+	}
+	c.rows[c.wrote].gone = "repeat"
+	return c.text
+}
+
 // count gives the last answer its usage. A count with the same totals is a repeat.
 func (c *Reader) count(info fields.Record) {
 	totals := string(info["total_token_usage"])
@@ -222,8 +239,8 @@ func (c *Reader) used(u fields.Record, request string) {
 // rollBack removes the last turns, each from a text of the user on.
 func (c *Reader) rollBack(turns int) {
 	for n := len(c.rows) - 1; n >= 0 && turns > 0; n-- {
-		if r := &c.rows[n]; !r.left {
-			r.left = true
+		if r := &c.rows[n]; r.gone == "" {
+			r.gone = "branch"
 			if r.first == prompt && r.event != c.items {
 				turns--
 			}
@@ -250,12 +267,15 @@ func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry
 	switch {
 	case r.event && c.items:
 		return fields.SetAside(made, "repeat")
-	case r.left:
-		return fields.SetAside(made, "branch")
+	case r.gone != "":
+		return fields.SetAside(made, r.gone)
 	}
 	if b, ok := made[0].Body.(transcript.Compaction); ok {
+		if r.text != "" {
+			b.Summary = r.text
+		}
 		for n--; n >= 0 && b.CoversTo == ""; n-- {
-			if !c.rows[n].left && c.rows[n].event != c.items {
+			if c.rows[n].gone == "" && c.rows[n].event != c.items {
 				b.CoversTo = c.rows[n].id
 			}
 		}
