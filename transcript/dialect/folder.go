@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 )
 
@@ -208,9 +209,9 @@ func (g *gathering) document(name string) error {
 		g.copies[name+"l"] = append(g.copies[name+"l"], name)
 		return nil
 	}
-	files := assets{}
+	var files chatgpt.Assets
 	if d == ChatGPT {
-		files = assetsIn(g.fsys, name, g.there)
+		files = chatgpt.AssetsOf(g.fsys, name, g.there)
 	}
 	for c, err := range document.Split(r, size, messagesOf[d], transcript.DefaultMaxLine) {
 		if err != nil {

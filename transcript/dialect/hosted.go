@@ -63,6 +63,12 @@ type headed interface {
 	Head(r fields.Record) fields.Head
 }
 
+// A documentReader reads a document with files beside it.
+type documentReader struct {
+	io.ReaderAt
+	chatgpt.Assets
+}
+
 // An arranger is a program that orders the messages of a document.
 type arranger interface {
 	// Order returns the offsets of messages in the order of the conversation.
@@ -126,9 +132,9 @@ func (p *pages) settle() {
 
 func (p *pages) records() iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		a, attaches := p.program.(attacher)
-		if doc, ok := p.reader.(documentReader); ok && attaches {
-			a.Attach(doc.read)
+		reader, ok := p.program.(*chatgpt.Reader)
+		if doc, beside := p.reader.(documentReader); ok && beside {
+			reader.Assets = doc.Assets
 		}
 		if program, ok := p.program.(headed); ok && p.Head != nil {
 			for _, e := range headEntries(program.Head(fields.Of(p.Head)), p.Head) {

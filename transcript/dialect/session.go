@@ -14,6 +14,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
 )
 
 // Session is a session of another program. The program's index outranks the
@@ -57,7 +58,7 @@ type Session struct {
 // part is a part of a document. The zero value is the whole file.
 type part struct {
 	start, end int64
-	assets     assets
+	files      chatgpt.Assets
 }
 
 // MarshalJSON implements [encoding/json.Marshaler].
@@ -93,7 +94,7 @@ func (s Session) Records() iter.Seq2[transcript.Record, error] {
 
 func (p part) scan(r io.ReaderAt, size int64, d Dialect) iter.Seq2[transcript.Record, error] {
 	if p.end > 0 {
-		r, size = documentReader{io.NewSectionReader(r, p.start, p.end-p.start), p.assets}, p.end-p.start
+		r, size = documentReader{io.NewSectionReader(r, p.start, p.end-p.start), p.files}, p.end-p.start
 	}
 	return func(yield func(transcript.Record, error) bool) {
 		for rec, err := range d.Scan(r, size, &transcript.ScanOptions{Final: true}) {

@@ -20,12 +20,12 @@ import (
 // A Reader reads one conversation.
 type Reader struct {
 	thread.Thread
+	Assets
 
 	leaf  string
 	live  map[int64]bool
 	calls map[int64]call // results too, by the name of their tool
 	pairs map[int64]string
-	asset func(pointer string) []byte
 }
 
 // call is a call or a result.
@@ -35,12 +35,7 @@ type call struct {
 }
 
 // New returns a reader of one conversation.
-func New() *Reader {
-	return &Reader{calls: map[int64]call{}, pairs: map[int64]string{}, asset: func(string) []byte { return nil }}
-}
-
-// Attach implements the interface of a program with assets.
-func (c *Reader) Attach(read func(pointer string) []byte) { c.asset = read }
+func New() *Reader { return &Reader{calls: map[int64]call{}, pairs: map[int64]string{}} }
 
 // Head implements the interface of a program with documents.
 func (c *Reader) Head(r fields.Record) fields.Head {
@@ -157,7 +152,7 @@ func (c *Reader) part(p fields.Record) transcript.Block {
 	}
 	if strings.HasPrefix(kind, "image") {
 		kind = "image"
-		if data := c.asset(at); data != nil {
+		if data := c.Asset(at); data != nil {
 			for _, i := range images {
 				if strings.HasPrefix(string(data[:min(4, len(data))]), i.begins) {
 					return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: i.mediaType, Data: base64.StdEncoding.EncodeToString(data)}}
