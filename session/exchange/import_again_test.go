@@ -187,6 +187,7 @@ func TestImportExportedAgain(t *testing.T) {
 		appended int
 		want     []string
 	}{
+		"touched":  {strings.ReplaceAll(first, `"parent"`, `"seen":true,"parent"`), 0, []string{"Is it cold?", "Yes."}},
 		"the same": {first, 0, []string{"Is it cold?", "Yes."}},
 		"grown":    {grown, 3, []string{"Is it cold?", "Yes.", "How cold?", "Two degrees."}},
 		"branch":   {again, 2, []string{"Is it cold?", "A little."}},

@@ -34,9 +34,10 @@
 // Gemini CLI are JSON documents. Each conversation in one is a session, and each of its
 // messages a record, whose line is the message without line breaks, and without the
 // list of its children. The line of the header holds the other members. A title is a
-// record of its own. The records of a tree are in the order of the conversation.
+// record of its own. The records of a tree are in the order of the conversation. A later
+// export may add details to a message, so the Idem of its entry is the message's ID.
 // Damage to a message leaves the messages around it; a document that ends early keeps
-// those before its end.
+// the messages before its end, except that a cut between two conversations goes unseen.
 //
 // The conversation of a Codex rollout consists of the items that its model received.
 // Events that show them again are repeats. Texts that Codex itself writes to its model are

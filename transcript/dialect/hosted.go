@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -144,6 +145,10 @@ func (p *pages) records() iter.Seq2[transcript.Record, error] {
 			}
 		}
 		for rec, err := range scanSource(p.scan, p) {
+			// A later export may hold the same message with other details.
+			if id := rec.Entry.ID; rec.Entry.Part == 0 && !strings.HasPrefix(id, "@") {
+				rec.Entry.Idem = id
+			}
 			if !yield(rec, err) {
 				return
 			}

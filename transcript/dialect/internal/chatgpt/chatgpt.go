@@ -9,6 +9,7 @@ package chatgpt
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -206,10 +207,10 @@ func (c *Reader) Settle() {
 		case !at.result:
 			open = append(open, at)
 		default:
-			for i := len(open) - 1; i >= 0; i-- {
-				if alike(open[i].tool, at.tool) {
-					c.pairs[offset] = open[i].id
-					open = append(open[:i], open[i+1:]...)
+			for i, asked := range slices.Backward(open) {
+				if alike(asked.tool, at.tool) {
+					c.pairs[offset] = asked.id
+					open = slices.Delete(open, i, i+1)
 					break
 				}
 			}

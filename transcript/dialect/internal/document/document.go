@@ -81,7 +81,7 @@ func Split(r io.ReaderAt, size int64, member string, limit int) iter.Seq2[Conver
 			start := s.pos
 			if c != '{' {
 				if _, err := s.value(0); errors.Is(err, errSyntax) {
-					s.next() // a stray bracket
+					s.skip() // a stray bracket
 				}
 				at.add(transcript.DamageNotObject, start, s.pos, "not a conversation")
 				continue
@@ -196,15 +196,15 @@ func (s *scanner) messages(c *Conversation) error {
 		}
 		return nil
 	}
-	s.next()
+	s.skip()
 	for {
 		switch first, err := s.space(); {
 		case err != nil:
 			return err
 		case first == ',':
-			s.next()
+			s.skip()
 		case first == ']':
-			s.next()
+			s.skip()
 			return nil
 		default:
 			if err := add(""); err != nil {
@@ -250,6 +250,11 @@ func (s *scanner) next() (byte, error) {
 	return c, err
 }
 
+// skip skips a byte that space has returned.
+func (s *scanner) skip() {
+	_, _ = s.next() // it is there
+}
+
 func (s *scanner) back() {
 	_ = s.in.UnreadByte() // a byte has just been read
 	s.pos--
@@ -274,7 +279,7 @@ func (s *scanner) top() (byte, error) {
 	for {
 		switch c, err := s.space(); c {
 		case '[', ']', ',', '\xef', '\xbb', '\xbf':
-			s.next()
+			s.skip()
 		default:
 			return c, err
 		}
@@ -285,16 +290,16 @@ func (s *scanner) top() (byte, error) {
 // ends after an error.
 func (s *scanner) members() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		s.next()
+		s.skip()
 		for {
 			c, err := s.space()
 			switch {
 			case err != nil:
 			case c == ',':
-				s.next()
+				s.skip()
 				continue
 			case c == '}':
-				s.next()
+				s.skip()
 				return
 			case c != '"':
 				err = errSyntax
@@ -324,7 +329,7 @@ func (s *scanner) name() (string, error) {
 	} else if !ok || c != ':' {
 		return "", errSyntax
 	}
-	s.next()
+	s.skip()
 	return name, nil
 }
 
