@@ -9,7 +9,7 @@ import (
 	"iter"
 	"path/filepath"
 
-	"github.com/convolog/convolog/examples/convolog/internal/source"
+	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/rebuild/wire/gemini"
@@ -214,7 +214,7 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 }
 
 func (f *folder) take(ctx context.Context, name string, report func(imported) error) error {
-	sessions, unread := source.Find(name)
+	sessions, unread := convert.Find(name)
 	for s := range sessions {
 		reports, err := exchange.Import(ctx, f.Store, one(s), nil)
 		if err != nil && len(reports) == 0 {

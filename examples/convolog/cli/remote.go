@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/examples/convolog/internal/source"
+	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
@@ -305,8 +305,8 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 // take sends the transcripts of a folder one by one: a server cannot read the
 // other files.
 func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
-	sessions, unread := source.Find(name)
-	files, sent := source.Files(name), map[string]bool{}
+	sessions, unread := convert.Find(name)
+	files, sent := convert.Files(name), map[string]bool{}
 	for s := range sessions {
 		if sent[s.Path] { // an export holds many
 			continue

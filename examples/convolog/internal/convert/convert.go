@@ -31,7 +31,6 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/examples/convolog/internal/screen"
-	"github.com/convolog/convolog/examples/convolog/internal/source"
 )
 
 // A Job is what the command line asks for.
@@ -85,7 +84,7 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 	}
 	var errs []error
 	for _, name := range j.from {
-		sessions, err := source.Find(name)
+		sessions, err := Find(name)
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/convolog/convolog/examples/convolog/internal/source"
+	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
@@ -44,7 +44,7 @@ func Each(names []string, inFolder func(string, *dialect.Folder) error, show fun
 		case err != nil:
 			errs = append(errs, err)
 		case info.IsDir():
-			folder, err := dialect.ReadFolder(source.Files(name))
+			folder, err := dialect.ReadFolder(convert.Files(name))
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}
@@ -79,7 +79,7 @@ func Each(names []string, inFolder func(string, *dialect.Folder) error, show fun
 func inFile(name string) ([]*Finding, error) {
 	var found []*Finding
 	if ext := filepath.Ext(name); ext == ".json" || ext == ".zst" {
-		sessions, err := source.Find(name)
+		sessions, err := convert.Find(name)
 		if err == nil {
 			for s := range sessions {
 				found = append(found, inspectSession(filepath.Dir(name), s))

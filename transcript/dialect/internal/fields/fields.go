@@ -56,6 +56,10 @@ func (r Record) Flag(name string) bool {
 	return b
 }
 
+// Time reads the JSON of a time: ISO 8601 with a zone, or Unix seconds, beyond 1e11
+// milliseconds. The result is zero for other values.
+func Time(v []byte) time.Time { return parseTime(v) }
+
 // Object returns the members of a member.
 func (r Record) Object(name string) Record { return Of(r[name]) }
 

@@ -14,9 +14,8 @@ var layouts = []string{
 	time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700", "2006-01-02T15:04Z07:00",
 }
 
-// Time reads the JSON of a time: ISO 8601 with a zone, or Unix seconds, beyond 1e11
-// milliseconds. The result is zero for other values.
-func Time(v []byte) time.Time {
+// parseTime reads the JSON of a time; the result is zero for other values.
+func parseTime(v []byte) time.Time {
 	if s, ok := jsontext.String(v); ok {
 		for _, layout := range layouts {
 			if t, err := time.Parse(layout, s); err == nil {

@@ -1,5 +1,4 @@
-// Package source finds the sessions of other programs in files and folders.
-package source
+package convert
 
 import (
 	"fmt"
