@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Find returns the sessions of a folder, or those in a file. The error names the
+// Find returns the sessions of a folder, or the sessions in a file. The error names the
 // unreadable parts.
 func Find(name string) (iter.Seq[dialect.Session], error) {
 	none := func(func(dialect.Session) bool) {}
@@ -34,7 +34,7 @@ func Find(name string) (iter.Seq[dialect.Session], error) {
 		}
 	}
 	if len(found) == 0 {
-		return none, fmt.Errorf("%s: not a transcript of a known program: convolog inspect %s describes it", name, name)
+		return none, fmt.Errorf("%s is not a transcript of a known program: convolog inspect %s describes it", name, name)
 	}
 	return func(yield func(dialect.Session) bool) {
 		for _, s := range found {

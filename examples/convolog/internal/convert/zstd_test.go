@@ -83,5 +83,5 @@ func TestFindMany(t *testing.T) {
 	}
 	require.Equal(t, []string{"a", "b"}, ids)
 	_, err = Find(write(t, dir, "settings.json", `{"mapping":{}}`))
-	require.ErrorContains(t, err, "not a transcript")
+	require.ErrorContains(t, err, "is not a transcript")
 }

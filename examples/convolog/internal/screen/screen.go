@@ -1,4 +1,4 @@
-// Package screen makes texts fit to be printed, wherever they are from.
+// Package screen makes texts of any origin safe to print.
 package screen
 
 import (
@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Printable returns text without the characters that command a terminal, break
-// lines or turn them around, but for those in keep.
+// Printable replaces characters that control a terminal, break lines or change the
+// direction of text. It leaves characters in keep unchanged.
 func Printable(text, keep string) string {
 	return strings.Map(func(r rune) rune {
 		if commands(r) && !strings.ContainsRune(keep, r) {
@@ -18,7 +18,7 @@ func Printable(text, keep string) string {
 	}, text)
 }
 
-// JSON returns lines of JSON with escapes for the same characters.
+// JSON escapes the same characters in lines of JSON, except for line breaks.
 func JSON(lines string) string {
 	var sb strings.Builder
 	for _, r := range lines {
