@@ -63,8 +63,8 @@ var imports = map[string][]string{
 	"transcript/dialect/internal/codex":    {"internal/jsontext", "transcript", "transcript/dialect/internal/fields"},
 	"transcript/dialect/internal/gemini":   {"internal/jsontext", "transcript", "transcript/dialect/internal/fields"},
 	"transcript/dialect/internal/opencode": {"transcript", "transcript/dialect/internal/fields"},
-	"rebuild":                      {"internal/jsontext", "internal/neutral", "internal/quote", "internal/words", "transcript", "transcript/tokens"},
-	"rebuild/wire":                 {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
+	"rebuild":                              {"internal/jsontext", "internal/neutral", "internal/quote", "internal/words", "transcript", "transcript/tokens"},
+	"rebuild/wire":                         {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
 	// The code that the formats share. No format imports another, and rebuild/wire imports none of them.
 	"rebuild/wire/internal/js":       {"internal/jsontext"},
 	"rebuild/wire/internal/format":   {"internal/imagesize", "internal/jsontext", "internal/neutral", "internal/quote", "rebuild", "rebuild/wire", "rebuild/wire/internal/js", "transcript"},
