@@ -49,9 +49,22 @@ var imports = map[string][]string{
 	"transcript/redact":   {"internal/checksum", "internal/jsontext", "internal/lazy", "transcript"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"session/serve/zyhive/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "internal/words", "session/driver", "transcript"},
-	"transcript/dialect":           {"internal/abstract", "internal/jsontext", "internal/title", "internal/words", "transcript"},
-	"rebuild":                      {"internal/jsontext", "internal/neutral", "internal/quote", "internal/words", "transcript", "transcript/tokens"},
-	"rebuild/wire":                 {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
+	"transcript/dialect": {
+		"internal/abstract", "internal/jsontext", "internal/title", "internal/words", "transcript",
+		"transcript/dialect/internal/chatgpt", "transcript/dialect/internal/claudeai", "transcript/dialect/internal/codex", "transcript/dialect/internal/document",
+		"transcript/dialect/internal/fields", "transcript/dialect/internal/gemini", "transcript/dialect/internal/opencode",
+	},
+	// A folder for each program, and the code that they share. None imports another.
+	"transcript/dialect/internal/fields":   {"internal/jsontext", "transcript"},
+	"transcript/dialect/internal/document": {"internal/jsontext", "transcript"},
+	"transcript/dialect/internal/thread":   {},
+	"transcript/dialect/internal/chatgpt":  {"internal/jsontext", "transcript", "transcript/dialect/internal/fields", "transcript/dialect/internal/thread"},
+	"transcript/dialect/internal/claudeai": {"internal/jsontext", "transcript", "transcript/dialect/internal/fields", "transcript/dialect/internal/thread"},
+	"transcript/dialect/internal/codex":    {"internal/jsontext", "transcript", "transcript/dialect/internal/fields"},
+	"transcript/dialect/internal/gemini":   {"internal/jsontext", "transcript", "transcript/dialect/internal/fields"},
+	"transcript/dialect/internal/opencode": {"transcript", "transcript/dialect/internal/fields"},
+	"rebuild":                              {"internal/jsontext", "internal/neutral", "internal/quote", "internal/words", "transcript", "transcript/tokens"},
+	"rebuild/wire":                         {"internal/jsontext", "rebuild/wire/internal/js", "transcript"},
 	// The code that the formats share. No format imports another, and rebuild/wire imports none of them.
 	"rebuild/wire/internal/js":       {"internal/jsontext"},
 	"rebuild/wire/internal/format":   {"internal/imagesize", "internal/jsontext", "internal/neutral", "internal/quote", "rebuild", "rebuild/wire", "rebuild/wire/internal/js", "transcript"},

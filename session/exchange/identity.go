@@ -21,6 +21,7 @@ import (
 // programs are the dialects whose sessions [Find] finds by the ID that they had there.
 var programs = []dialect.Dialect{
 	dialect.Native, dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode,
+	dialect.Codex, dialect.OpenCode, dialect.GeminiCLI, dialect.ChatGPT, dialect.ClaudeAI,
 }
 
 // Find returns the session with an ID, or the one that [Import] made of a session with

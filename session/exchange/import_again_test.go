@@ -172,3 +172,51 @@ func growFrom(t *testing.T, files fstest.MapFS, whole dialect.Session, n int) (c
 	}
 	return err == nil
 }
+
+// A later export of the same conversations adds what is new: messages, an answer that
+// replaces another, a title. Each conversation is a session.
+func TestImportExportedAgain(t *testing.T) {
+	node := func(id, parent, children, role, text string) string {
+		return fmt.Sprintf(`%q:{"id":%[1]q,"parent":%[2]q,"children":[%s],"message":{"author":{"role":%q},"create_time":1790000000,"content":{"content_type":"text","parts":[%q]}}}`, id, parent, children, role, text)
+	}
+	export := func(title, leaf string, nodes ...string) string {
+		return fmt.Sprintf(`{"title":%q,"create_time":1790000000,"mapping":{%s},"current_node":%q,"conversation_id":"c1"}`, title, strings.Join(nodes, ","), leaf)
+	}
+	const other = `{"title":"Other","mapping":{"x":{"id":"x","message":{"author":{"role":"user"},"content":{"content_type":"text","parts":["Elsewhere"]}}}},"conversation_id":"c2"}`
+	ask, answer := node("q", "", `"a"`, "user", "Is it cold?"), node("a", "q", "", "assistant", "Yes.")
+	first := export("Cold", "a", ask, answer)
+	grown := export("Cold weather", "a2", ask, node("a", "q", `"q2"`, "assistant", "Yes."), node("q2", "a", `"a2"`, "user", "How cold?"), node("a2", "q2", "", "assistant", "Two degrees."))
+	again := export("Cold weather", "b", node("q", "", `"a","b"`, "user", "Is it cold?"), answer, node("b", "q", "", "assistant", "A little."))
+	for name, tt := range map[string]struct {
+		later    string
+		appended int
+		want     []string
+	}{
+		"touched":  {strings.ReplaceAll(first, `"parent"`, `"seen":true,"parent"`), 0, []string{"Is it cold?", "Yes."}},
+		"the same": {first, 0, []string{"Is it cold?", "Yes."}},
+		"grown":    {grown, 3, []string{"Is it cold?", "Yes.", "How cold?", "Two degrees."}},
+		"branch":   {again, 2, []string{"Is it cold?", "A little."}},
+	} {
+		st := inMemory()
+		files := fstest.MapFS{"conversations.json": {Data: []byte("[" + first + "," + other + "]")}}
+		report := importAll(t, st, sessionsIn(t, files), nil)
+		require.Len(t, report, 2, name)
+		files["conversations.json"].Data = []byte("[" + other + ",\n" + tt.later + "]")
+		report = importAll(t, st, sessionsIn(t, files), nil)
+		require.Len(t, report, 2, name)
+		require.Zero(t, report[0].Appended, name)
+		require.Equal(t, tt.appended, report[1].Appended, name)
+		s, err := st.Get(t.Context(), report[1].Session)
+		require.NoError(t, err)
+		h, err := s.History(t.Context())
+		require.NoError(t, err)
+		var said []string
+		for _, m := range h.Messages {
+			said = append(said, m.Text())
+		}
+		require.Equal(t, tt.want, said, name)
+		infos, err := st.List(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, infos, 2, name)
+	}
+}

@@ -209,6 +209,63 @@ func TestObserved(t *testing.T) {
 	}
 }
 
+// What Codex, Gemini CLI and opencode wrote of a conversation with a call, a result and
+// an answer. The second turn of Codex begins with a compaction.
+func TestObservedPrograms(t *testing.T) {
+	fsys := corpora(t)
+	for program, want := range map[string]string{
+		"codex":      "user assistant tool_use tool_result assistant compaction user assistant",
+		"gemini-cli": "user assistant tool_result assistant",
+		"opencode":   "user assistant tool_result assistant user assistant",
+	} {
+		sub, err := fs.Sub(fsys, "observed/"+program)
+		require.NoError(t, err)
+		folder, err := dialect.ReadFolder(sub)
+		require.NoError(t, err)
+		require.Empty(t, folder.Others)
+		n := 0
+		for s := range folder.Sessions() {
+			n++
+			require.NoError(t, s.Err)
+			require.Equal(t, dialect.Dialect(program), s.Dialect)
+			require.Empty(t, s.Unknown, program)
+			require.Empty(t, s.Damage, program)
+			require.NotEmpty(t, s.Title, program)
+			require.False(t, s.Created.IsZero(), program)
+			var said []string
+			calls := map[string]int{}
+			for r, err := range s.Records() {
+				require.NoError(t, err)
+				switch b := r.Entry.Body.(type) {
+				case transcript.Compaction:
+					said = append(said, r.Entry.Type())
+					require.NotEmpty(t, b.Summary)
+					require.NotEmpty(t, b.CoversTo)
+				case transcript.MessageLine:
+					said = append(said, b.Kind)
+					require.False(t, r.Entry.Time.IsZero())
+					if b.Model != "" {
+						require.Equal(t, transcript.Usage{Input: 500, Output: b.Usage.Output, CacheRead: 400}, b.Usage, program)
+					}
+					for _, c := range b.Content {
+						switch c := c.(type) {
+						case transcript.ToolCallBlock:
+							calls[c.ID]++
+						case transcript.ToolResultBlock:
+							calls[c.CallID]--
+						}
+					}
+				}
+			}
+			require.Equal(t, want, strings.Join(said, " "), program)
+			for id, left := range calls {
+				require.Zero(t, left, id)
+			}
+		}
+		require.Equal(t, 1, n, program)
+	}
+}
+
 // more names a folder with more sample files, by others and not in this module.
 var more = flag.String("corpora", "", "a folder with more sample files")
 
@@ -225,9 +282,13 @@ func TestForeign(t *testing.T) {
 				return err
 			}
 			want := dialect.Dialect("")
+			if name == "observed/opencode/session.json" {
+				want = dialect.OpenCode
+			}
 			if ext := path.Ext(name); ext == ".jsonl" && !strings.HasPrefix(name, "from-repos/") && !strings.HasPrefix(name, "tokens/") {
 				for part, d := range map[string]dialect.Dialect{
 					"mini-claw": dialect.MiniClaw, "claw0": dialect.Claw0, "zyhive": dialect.ZyHive, "openviking": dialect.OpenViking, "pi/": dialect.Pi,
+					"codex/": dialect.Codex, "gemini-cli/": dialect.GeminiCLI,
 				} {
 					if strings.Contains(name, part) {
 						want = d

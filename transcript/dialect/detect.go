@@ -8,10 +8,12 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/document"
 )
 
 // Detect tells the dialect of a transcript from its first records, at most 64
-// of them and no more than the first MiB. It is empty if no record looks like
+// of them and no more than the first MiB, or of a JSON document from the members of its
+// first object. It is empty if no record looks like
 // one of a known dialect: another format, or an empty file.
 //
 // The name of a file does not matter: logs of messages between programs, of
@@ -35,6 +37,9 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 			}
 			return transcript.Entry{Body: transcript.Custom{}}.WithLine(line), nil
 		},
+	}
+	if d, err := detectDocument(r, size); err != nil || d != "" {
+		return d, err == nil, err
 	}
 	records, flat, conflict := 0, false, false
 	for rec, err := range transcript.Scan(r, min(size, maxSize), opts) {
@@ -68,6 +73,22 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 	return "", false, nil
 }
 
+// detectDocument returns the dialect of a document, which is no file of records.
+func detectDocument(r io.ReaderAt, size int64) (Dialect, error) {
+	outline, err := document.Outline(r, size)
+	switch {
+	case outline["mapping"] == '{' && outline["title"]+outline["create_time"]+outline["current_node"] > 0:
+		return ChatGPT, err
+	case outline["chat_messages"] == '[':
+		return ClaudeAI, err
+	case outline["info"] == '{' && outline["messages"] == '[':
+		return OpenCode, err
+	case outline["sessionId"] == '"' && outline["projectHash"] == '"' && outline["messages"] == '[':
+		return GeminiCLI, err
+	}
+	return "", err
+}
+
 // classify returns the dialect that a record looks like, if any, whether that
 // settles it, and whether it is a flat record at all.
 func classify(line []byte) (d Dialect, certain, flat bool) {
@@ -78,6 +99,9 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 	_, err := time.Parse(time.RFC3339Nano, r.text("ts"))
 	stamped := err == nil && jsontext.IsString(r["id"])
 	if d, certain := classifyTree(r, kind); d != "" {
+		return d, certain, false
+	}
+	if d, certain := classifyRollout(r, kind); d != "" {
 		return d, certain, false
 	}
 	switch kind {
@@ -104,7 +128,12 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 			return ZyHive, false, false
 		}
 	case "":
-		return classifyBare(r), false, false
+		d := classifyBare(r)
+		return d, d == GeminiCLI, false
+	case "gemini":
+		if stamped := r["timestamp"] != nil && r["id"] != nil; stamped {
+			return GeminiCLI, false, false
+		}
 	case transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult:
 		return classifyFlat(r, kind, stamped, err == nil)
 	}
@@ -141,9 +170,36 @@ func classifyTree(r record, kind string) (d Dialect, certain bool) {
 	return "", false
 }
 
+// classifyRollout recognises lines of Codex, with a payload or bare.
+func classifyRollout(r record, kind string) (d Dialect, certain bool) {
+	wrapped := jsontext.IsString(r["timestamp"]) && jsontext.IsObject(r["payload"])
+	switch kind {
+	case "session_meta":
+		if wrapped {
+			return Codex, true
+		}
+	case "response_item", "event_msg", "turn_context", "compacted", "world_state":
+		if wrapped {
+			return Codex, false
+		}
+	case "message", "reasoning", "function_call", "function_call_output":
+		if r["id"] == nil && r["call_id"] != nil || jsontext.IsString(r["role"]) && jsontext.IsArray(r["content"]) || r["summary"] != nil {
+			return Codex, false
+		}
+	case "":
+		_, old := r["instructions"]
+		if old && r["id"] != nil && r["timestamp"] != nil || r["record_type"] != nil {
+			return Codex, false
+		}
+	}
+	return "", false
+}
+
 // classifyBare recognises records without a type.
 func classifyBare(r record) Dialect {
 	switch {
+	case jsontext.IsString(r["sessionId"]) && jsontext.IsString(r["projectHash"]):
+		return GeminiCLI
 	case !jsontext.IsString(r["role"]):
 	case r["channelId"] != nil && r["channelType"] != nil && jsontext.IsString(r["content"]):
 		return ZyHiveLog

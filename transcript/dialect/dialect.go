@@ -14,6 +14,14 @@ type Dialect string
 // Such a log is for administrators, and agents must not see its content.
 var ErrChannelLog = errors.New("the log of a channel is not a session: read it with package session/serve/zyhive/convlog")
 
+// A CompressedError reports a transcript that its program has compressed with zstd.
+type CompressedError struct{ Path string }
+
+// Error implements error.
+func (e *CompressedError) Error() string {
+	return fmt.Sprintf("%s is compressed: decompress it with zstd -d, then read it again", e.Path)
+}
+
 // The dialects that Detect distinguishes. All but ZyHiveLog can be read.
 const (
 	Native     Dialect = "native"      // the format of package transcript
@@ -24,6 +32,11 @@ const (
 	OpenViking Dialect = "openviking"  // messages made of parts, in a folder with archives
 	Pi         Dialect = "pi"          // trees of entries, version 1 to 3, of pi and OpenClaw
 	ClaudeCode Dialect = "claude-code" // trees of rows with a uuid, as in its projects folder
+	Codex      Dialect = "codex"       // rollouts: items of the Responses API and events
+	ChatGPT    Dialect = "chatgpt"     // conversations.json of an export: trees of messages
+	ClaudeAI   Dialect = "claude-ai"   // conversations.json of an export of claude.ai
+	OpenCode   Dialect = "opencode"    // the output of opencode export
+	GeminiCLI  Dialect = "gemini-cli"  // chats of Gemini CLI, as a document or as lines
 )
 
 // ScanOptions returns new options with which transcript.Scan and

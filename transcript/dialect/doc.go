@@ -30,6 +30,22 @@
 // No record is left out: each is the line of an entry, and every other byte is
 // in a transcript.Damage.
 //
+// Exports of ChatGPT and claude.ai, the output of opencode export and older chats of
+// Gemini CLI are JSON documents. Each conversation in one is a session, and each of its
+// messages a record, whose line is the message without line breaks, and without the
+// list of its children. The line of the header holds the other members. A title is a
+// record of its own. The records of a tree are in the order of the conversation. A later
+// export may add details to a message, so the Idem of its entry is the message's ID.
+// Damage to a message leaves the messages around it; a document that ends early keeps
+// the messages before its end, except that a cut between two conversations goes unseen.
+//
+// The conversation of a Codex rollout consists of the items that its model received.
+// Events that show them again are repeats. Texts that Codex itself writes to its model are
+// asides with the names developer and context. Its compactions whose summary only the
+// provider can read are asides as well, so the messages before them stay. Images of a
+// ChatGPT export are files of their own. In a [Folder] they are read if they are below
+// the folder of the document; otherwise texts name them.
+//
 // The flat forms of mini-claw and claw0 share one reader, which takes the
 // records of either program, and variants: result texts under "output" or
 // "content", content that is a string or an array of blocks, times that are ISO
@@ -46,7 +62,7 @@
 // time, like one whose time cannot be read. Numbers are Unix seconds, those
 // beyond 1e11 milliseconds. The order of entries is the order of the lines.
 //
-// The line of an entry is the record as it is in the file. It is not a line of
+// The line of an entry is the record as it is in a file of lines. It is not a line of
 // the native format: to store the conversation in it, make new entries of the
 // bodies, as exchange.Import does.
 package dialect

@@ -9,6 +9,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
+	"github.com/convolog/convolog/transcript/dialect/internal/document"
 )
 
 // A Folder lists the contents of a folder of another program: a session folder,
@@ -61,6 +65,10 @@ func (m Memory) Text() (string, error) {
 // one that is missing is a session whose Err matches [fs.ErrNotExist]. The
 // error comes from fsys and names the file or folder; the result holds the
 // readable rest.
+//
+// Codex compresses a rollout after some days, to a name in .jsonl.zst. The Err of such a
+// session is a [*CompressedError]. To read it, give an fsys that holds the decompressed
+// file, without .zst in its name.
 func ReadFolder(fsys fs.FS) (*Folder, error) {
 	f := &Folder{fsys: fsys}
 	if fsys == nil {
@@ -95,7 +103,9 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 		}
 	}
 	g.missing()
-	slices.SortFunc(f.sessions, func(a, b Session) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(f.sessions, func(a, b Session) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Key, b.Key), cmp.Compare(a.part.start, b.part.start))
+	})
 	return f, errors.Join(errs...)
 }
 
@@ -153,6 +163,11 @@ func (g *gathering) file(name string) error {
 		return nil
 	case putAway == "copy" && g.there[transcriptName]:
 		return nil // see archives
+	case strings.HasPrefix(base, "rollout-") && strings.HasSuffix(base, ".jsonl.zst") && !g.there[strings.TrimSuffix(name, ".zst")]:
+		g.sessions = append(g.sessions, Session{Dialect: Codex, Path: name, fsys: g.fsys, Err: fmt.Errorf("dialect: %w", &CompressedError{Path: name})})
+		return nil
+	case path.Ext(name) == ".json":
+		return g.document(name)
 	case path.Ext(transcriptName) != ".jsonl", putAway == "copy", strings.HasSuffix(base, ".trajectory.jsonl"):
 		g.Others = append(g.Others, name)
 		return nil
@@ -177,5 +192,37 @@ func (g *gathering) file(name string) error {
 	s.Archives = slices.Clone(g.copies[name])
 	slices.Sort(s.Archives)
 	g.sessions = append(g.sessions, s)
+	return nil
+}
+
+// document adds the conversations of a JSON document. Other documents belong to no
+// session.
+func (g *gathering) document(name string) error {
+	r, size, err := openFile(g.fsys, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	d, err := detectDocument(r, size)
+	if err != nil || d == "" {
+		g.Others = append(g.Others, name)
+		return err
+	}
+	if d == GeminiCLI && g.there[name+"l"] { // continued there
+		g.copies[name+"l"] = append(g.copies[name+"l"], name)
+		return nil
+	}
+	var files chatgpt.Assets
+	if d == ChatGPT {
+		files = chatgpt.AssetsOf(g.fsys, name, g.there)
+	}
+	for c, err := range document.Split(r, size, messagesOf[d], transcript.DefaultMaxLine) {
+		if err != nil {
+			return err
+		}
+		g.sessions = append(g.sessions, Session{
+			Dialect: d, Sure: true, Path: name, ID: strings.TrimSuffix(path.Base(name), ".json"), fsys: g.fsys, part: part{c.Start, c.End, files},
+		})
+	}
 	return nil
 }

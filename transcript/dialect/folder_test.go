@@ -24,7 +24,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 // programs are the folders in testdata.
-var programs = []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code"}
+var programs = []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code", "codex", "chatgpt", "claude-ai", "opencode", "gemini-cli"}
 
 // describe returns a text about everything found in a folder.
 func describe(t *testing.T, fsys fs.FS) string {

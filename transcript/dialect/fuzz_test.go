@@ -19,7 +19,7 @@ import (
 )
 
 var foreign = []dialect.Dialect{
-	dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode,
+	dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode, dialect.Codex,
 }
 
 // fixtures yields the files in testdata, by their path.

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"math"
-	"strconv"
+	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // Scan yields the records of a transcript in dialect d in the order of its
@@ -49,7 +49,16 @@ func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) i
 			yield(transcript.Record{}, fmt.Errorf("dialect: cannot read %q", string(d)))
 			return
 		}
-		for rec, err := range scanForm(r, size, o, f) {
+		member, err := d.member(r, size)
+		if err != nil {
+			yield(transcript.Record{}, err)
+			return
+		}
+		records := scanForm(r, size, o, f)
+		if member != "" {
+			records = d.scanDocument(r, size, member, o)
+		}
+		for rec, err := range records {
 			if !yield(rec, err) {
 				return
 			}
@@ -59,10 +68,14 @@ func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) i
 
 // scanForm yields the records that f reads. It is for one loop.
 func scanForm(r io.ReaderAt, size int64, o transcript.ScanOptions, f form) iter.Seq2[transcript.Record, error] {
+	return scanSource(func() iter.Seq2[found, error] { return scan(r, size, o, f) }, f)
+}
+
+func scanSource(source func() iter.Seq2[found, error], f form) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		p, twice := f.(planner)
 		if twice {
-			for found, err := range scan(r, size, o, f) {
+			for found, err := range source() {
 				if err != nil {
 					yield(transcript.Record{}, err)
 					return
@@ -108,7 +121,7 @@ func scanForm(r io.ReaderAt, size int64, o transcript.ScanOptions, f form) iter.
 			later = later[:n]
 			return true
 		}
-		for at, err := range scan(r, size, o, f) {
+		for at, err := range source() {
 			if err != nil || at.Damage != nil {
 				if !yield(at.Record, err) || err != nil {
 					return
@@ -147,6 +160,9 @@ func (d Dialect) form() form {
 	case ClaudeCode:
 		return newClaudeCode()
 	default:
+		if open := programs[d]; open != nil {
+			return hosted{open()}
+		}
 		return nil
 	}
 }
@@ -215,7 +231,7 @@ func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f form) iter.S
 }
 
 // record holds the members of a record that are not null.
-type record map[string][]byte
+type record fields.Record
 
 // parse returns the members of a line. The error is a
 // *transcript.DamageError.
@@ -229,50 +245,25 @@ func parse(line []byte) (record, error) {
 	return object(line), nil
 }
 
-func object(v []byte) record {
-	r := record{}
-	if jsontext.IsObject(v) {
-		maps.Insert(r, jsontext.Members(v))
-		maps.DeleteFunc(r, func(_ string, v []byte) bool { return jsontext.IsNull(v) })
-	}
-	return r
-}
+func object(v []byte) record { return record(fields.Of(v)) }
 
-// text returns a string member. One that is missing is empty; one that is not
-// a string is its JSON.
-func (r record) text(name string) string { return textOf(r[name]) }
+func (r record) text(name string) string { return fields.Text(r[name]) }
 
-func textOf(v []byte) string {
-	if s, ok := jsontext.String(v); ok {
-		return s
-	}
-	return string(v)
-}
+func textOf(v []byte) string { return fields.Text(v) }
 
-func (r record) str(name string) string {
-	s, _ := jsontext.String(r[name])
-	return s
-}
+func (r record) str(name string) string { return fields.Record(r).Str(name) }
 
-// number returns a member that is a whole number, else 0.
-func (r record) number(name string) int {
-	n, _ := jsontext.Int(r[name])
-	return int(n)
-}
+func (r record) number(name string) int { return fields.Record(r).Number(name) }
 
-func (r record) flag(name string) bool {
-	b, _ := jsontext.Bool(r[name])
-	return b
-}
+func (r record) flag(name string) bool { return fields.Record(r).Flag(name) }
 
-// atOffset is the ID of an entry whose record has none.
-func atOffset(offset int64) string { return "@" + strconv.FormatInt(offset, 10) }
+func parseTime(v []byte) time.Time { return fields.Time(v) }
 
-func malformed(reason string) error {
-	return &transcript.DamageError{Kind: transcript.DamageMalformed, Reason: reason}
-}
+func atOffset(offset int64) string { return fields.AtOffset(offset) }
+
+func malformed(reason string) error { return fields.Malformed(reason) }
 
 // one returns the entries of a record that makes a single entry.
 func one(id string, r record, when string, body transcript.Body) []transcript.Entry {
-	return []transcript.Entry{{ID: id, Time: parseTime(r[when]), Body: body}}
+	return fields.Entries(id, parseTime(r[when]), body)
 }

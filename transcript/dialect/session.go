@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
 )
 
 // Session is a session of another program. The program's index outranks the
@@ -53,6 +54,13 @@ type Session struct {
 	Err error `json:"-"`
 
 	fsys fs.FS
+	part part // of the file, if it holds several sessions
+}
+
+// part is a part of a document. The zero value is the whole file.
+type part struct {
+	start, end int64
+	files      chatgpt.Assets
 }
 
 // Info returns s: with [Session.Records] it makes a Session a source of an import.
@@ -89,8 +97,25 @@ func (s Session) Records() iter.Seq2[transcript.Record, error] {
 		return vikingFolder{fsys: s.fsys, dir: s.Path, archives: s.Archives}.records()
 	}
 	return scanFile(s.fsys, s.Path, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
-		return s.Dialect.Scan(r, size, &transcript.ScanOptions{Final: true})
+		return s.part.scan(r, size, s.Dialect)
 	})
+}
+
+func (p part) scan(r io.ReaderAt, size int64, d Dialect) iter.Seq2[transcript.Record, error] {
+	if p.end > 0 {
+		r, size = documentReader{io.NewSectionReader(r, p.start, p.end-p.start), p.files}, p.end-p.start
+	}
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range d.Scan(r, size, &transcript.ScanOptions{Final: true}) {
+			rec.Offset, rec.End = rec.Offset+p.start, rec.End+p.start
+			if rec.Damage != nil {
+				rec.Damage.Offset += p.start
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
 }
 
 // scanFile scans a file that is at rest.

@@ -179,7 +179,13 @@ func said(t testing.TB, entries iter.Seq2[transcript.Entry, error]) []string {
 		for _, b := range f.Content {
 			switch b := b.(type) {
 			case transcript.TextBlock:
-				all = append(all, string(f.Role)+" "+b.Text)
+				texts := []string{b.Text}
+				if f.Role == transcript.RoleUser { // programs join these
+					texts = strings.Split(b.Text, "\n")
+				}
+				for _, text := range texts {
+					all = append(all, string(f.Role)+" "+text)
+				}
 			case transcript.ToolCallBlock:
 				if !seen[b.ID] { // claw0 has it twice
 					all = append(all, "call "+b.ID+" "+b.Name+" "+string(b.Input))

@@ -215,10 +215,7 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 }
 
 func (f *folder) take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error {
-	sessions, err := convert.Find(name, from)
-	if err != nil {
-		return err
-	}
+	sessions, unread := convert.Find(name, from)
 	for s := range sessions {
 		reports, err := exchange.Import(ctx, f.Store, one(s), opts)
 		if err != nil && len(reports) == 0 {
@@ -234,7 +231,7 @@ func (f *folder) take(ctx context.Context, name, from string, opts *exchange.Imp
 			}
 		}
 	}
-	return nil
+	return unread
 }
 
 func one[T any](v T) iter.Seq[T] { return func(yield func(T) bool) { yield(v) } }

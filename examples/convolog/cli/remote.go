@@ -13,9 +13,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -28,6 +26,7 @@ import (
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
 )
 
 // A remote is a backend over the routes of package serve below /v1/store.
@@ -310,21 +309,19 @@ func (r *remote) take(ctx context.Context, name, from string, opts *exchange.Imp
 	if opts.For != "" {
 		return usageError{"--for is for a folder: a server gives new sessions to the holder of the token", "help import"}
 	}
-	sessions, err := convert.Find(name, from)
-	if err != nil {
-		return err
-	}
-	root := name
-	if info, err := os.Stat(name); err == nil && !info.IsDir() {
-		root = filepath.Dir(name)
-	}
+	sessions, unread := convert.Find(name, from)
+	files, sent := convert.Files(name), map[string]bool{}
 	for s := range sessions {
 		file := s.Info().Path
-		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+		if sent[file] { // an export holds many
+			continue
+		}
+		sent[file] = true
+		data, err := fs.ReadFile(files, file)
 		if err != nil {
 			return fmt.Errorf("%w: a server imports single files; use convolog convert %s --to native FOLDER", err, name)
 		}
-		if path.Ext(file) == ".json" { // the array of a provider, which a server does not read
+		if _, ok := s.(dialect.Session); !ok { // the array of a provider, which a server does not read
 			if data, err = convert.Lines(ctx, s); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
@@ -345,5 +342,5 @@ func (r *remote) take(ctx context.Context, name, from string, opts *exchange.Imp
 			}
 		}
 	}
-	return nil
+	return unread
 }

@@ -24,7 +24,7 @@ import (
 
 const fixtures = "../../../../transcript/dialect/testdata"
 
-var programs = []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code"}
+var programs = []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code", "codex", "chatgpt", "claude-ai", "opencode", "gemini-cli"}
 
 // histories returns the texts, calls and results of the whole conversation of
 // every session below dir, sorted, since IDs change.

@@ -2,18 +2,20 @@ package convert
 
 import (
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Find returns the sessions of a folder, or the one in a file, which may be the array of a
-// provider: its form is from, or the one that its content shows. The error names the
+// Find returns the sessions of a folder, or the sessions in a file. A file may be the array
+// of a provider: its form is from, or the one that its content shows. The error names the
 // unreadable parts. Of a folder, arrays of no form are left out.
 func Find(name, from string) (iter.Seq[exchange.Source], error) {
 	none := func(func(exchange.Source) bool) {}
@@ -24,11 +26,7 @@ func Find(name, from string) (iter.Seq[exchange.Source], error) {
 	if err != nil {
 		return none, err
 	}
-	root := name
-	if !info.IsDir() {
-		root = filepath.Dir(name)
-	}
-	folder, err := dialect.ReadFolder(os.DirFS(root))
+	folder, err := dialect.ReadFolder(Files(name))
 	if folder == nil {
 		return none, err
 	}
@@ -43,19 +41,39 @@ func Find(name, from string) (iter.Seq[exchange.Source], error) {
 				if path.Ext(other) != ".json" {
 					continue
 				}
-				if a, err := readArray(other, filepath.Join(root, filepath.FromSlash(other)), from); err == nil && !yield(a) {
+				if a, err := readArray(other, filepath.Join(name, filepath.FromSlash(other)), from); err == nil && !yield(a) {
 					return
 				}
 			}
 		}, err
 	}
+	base := strings.TrimSuffix(filepath.Base(name), packed)
+	var found []exchange.Source
 	for s := range folder.Sessions() {
-		if s.Path == filepath.Base(name) || s.Dialect == dialect.OpenViking && s.Path == "." && filepath.Base(name) == "messages.jsonl" {
-			return func(yield func(exchange.Source) bool) { yield(s) }, nil
+		if strings.TrimSuffix(s.Path, packed) == base || s.Dialect == dialect.OpenViking && s.Path == "." && base == "messages.jsonl" {
+			found = append(found, s)
 		}
 	}
-	if a, err := readArray(filepath.Base(name), name, from); err == nil || from != "" || path.Ext(name) == ".json" {
-		return func(yield func(exchange.Source) bool) { yield(a) }, err
+	if len(found) > 0 {
+		return slices.Values(found), nil
 	}
-	return none, fmt.Errorf("%s: not a transcript of a known program: convolog inspect %s describes it", name, name)
+	a, err := readArray(base, name, from)
+	switch {
+	case err == nil:
+		return func(yield func(exchange.Source) bool) { yield(a) }, nil
+	case from != "":
+		return none, err
+	case path.Ext(name) == ".json":
+		return none, fmt.Errorf("%s is not a transcript of a known program: %w", name, err)
+	}
+	return none, fmt.Errorf("%s is not a transcript of a known program: convolog inspect %s describes it", name, name)
+}
+
+// Files returns the files of a folder, or of the folder of a file. Rollouts that Codex
+// has compressed are there decompressed if the program zstd is.
+func Files(name string) fs.FS {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		name = filepath.Dir(name)
+	}
+	return withZstd(name)
 }

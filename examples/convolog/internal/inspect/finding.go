@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/internal/screen"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -76,14 +77,15 @@ func inspect(name string) (_ *Finding, err error) {
 	return f, nil
 }
 
-func inspectSession(folder string, s dialect.Session) *Finding {
+func inspectSession(folder string, source exchange.Source) *Finding {
+	s := source.Info()
 	f := newFinding(filepath.Join(folder, filepath.FromSlash(s.Path)))
 	if info, err := os.Stat(f.File); err == nil && info.Mode().IsRegular() {
 		f.Bytes = info.Size()
 	}
 	f.Dialect, f.Sure, f.Session, f.Key = s.Dialect, s.Sure, cmp.Or(s.ID, filepath.Base(f.File)), s.Key
 	f.Title, f.Labels, f.Archives = s.Title, s.Labels, s.Archives
-	if err := f.read(s.Records()); err != nil {
+	if err := f.read(source.Records()); err != nil {
 		f.Error = err.Error()
 	}
 	return f

@@ -23,7 +23,7 @@ import (
 
 // foreign are the dialects that other programs write.
 var foreign = []dialect.Dialect{
-	dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode,
+	dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode, dialect.Codex, dialect.GeminiCLI,
 }
 
 // history folds records and fails the test unless a provider takes the result,

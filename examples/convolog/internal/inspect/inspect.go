@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
+	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
@@ -42,7 +44,7 @@ func Each(names []string, inFolder func(string, *dialect.Folder) error, show fun
 		case err != nil:
 			errs = append(errs, err)
 		case info.IsDir():
-			folder, err := dialect.ReadFolder(os.DirFS(name))
+			folder, err := dialect.ReadFolder(convert.Files(name))
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}
@@ -58,15 +60,33 @@ func Each(names []string, inFolder func(string, *dialect.Folder) error, show fun
 				}
 			}
 		default:
-			f, err := inspect(name)
+			found, err := inFile(name)
 			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			if err := show(f); err != nil {
-				return err
+			for _, f := range found {
+				if err := show(f); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// inFile describes a transcript, or each session of a document or a compressed file.
+func inFile(name string) ([]*Finding, error) {
+	var found []*Finding
+	if ext := filepath.Ext(name); ext == ".json" || ext == ".zst" {
+		sessions, err := convert.Find(name, "")
+		if err == nil {
+			for s := range sessions {
+				found = append(found, inspectSession(filepath.Dir(name), s))
+			}
+			return found, nil
+		}
+	}
+	f, err := inspect(name)
+	return append(found, f), err
 }

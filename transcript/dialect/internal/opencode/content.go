@@ -1,0 +1,80 @@
+package opencode
+
+import (
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+)
+
+// second returns the bodies of a message with a type.
+func second(r fields.Record) []transcript.Body {
+	switch kind := r.Str("type"); kind {
+	case "user":
+		blocks := fields.Texts(r.Str("text"))
+		for _, raw := range r.Elements("files") {
+			blocks = append(blocks, file(fields.Of(raw)))
+		}
+		return []transcript.Body{fields.User(blocks...)}
+	case "synthetic":
+		return []transcript.Body{fields.User(fields.Texts(r.Str("text"))...)}
+	case "shell": // that the user ran
+		text := "Ran `" + r.Str("command") + "`\n```\n" + strings.TrimRight(r.Str("output"), "\n") + "\n```"
+		return []transcript.Body{fields.User(transcript.TextBlock{Text: text})}
+	case "assistant":
+		m := &message{}
+		for _, raw := range r.Elements("content") {
+			m.content(fields.Of(raw))
+		}
+		return answer(r, m)
+	case "compaction":
+		summary := r.Str("summary")
+		if recent := r.Str("recent"); recent != "" {
+			summary += "\n\n" + recent
+		}
+		return []transcript.Body{transcript.Compaction{Summary: summary}}
+	case "system", "agent-switched", "model-switched":
+		return []transcript.Body{fields.Aside(kind)}
+	default:
+		return []transcript.Body{transcript.Unknown{Kind: kind}}
+	}
+}
+
+func file(f fields.Record) transcript.Block {
+	url := f.Str("uri")
+	if url == "" {
+		url = f.Str("url")
+	}
+	return fields.Media(url, f.Str("mime"), f.Str("name"))
+}
+
+func (m *message) content(p fields.Record) {
+	switch kind := p.Str("type"); kind {
+	case "text":
+		m.blocks = append(m.blocks, fields.Texts(p.Str("text"))...)
+	case "reasoning":
+		m.blocks = append(m.blocks, reasoning(p.Str("text"), p.Object("providerMetadata")))
+	case "tool":
+		state, id := p.Object("state"), p.Str("id")
+		m.blocks = append(m.blocks, transcript.ToolCallBlock{ID: id, Name: p.Str("name"), Input: fields.Input(state["input"], "input")})
+		output := []transcript.Block{}
+		for _, member := range []string{"content", "attachments"} {
+			for _, raw := range state.Elements(member) {
+				if c := fields.Of(raw); c.Str("type") == "text" {
+					output = append(output, transcript.TextBlock{Text: c.Str("text")})
+				} else {
+					output = append(output, file(c))
+				}
+			}
+		}
+		switch state.Str("status") {
+		case "completed":
+			m.results = append(m.results, fields.Result(id, false, output...))
+		case "error":
+			output = append(output, fields.Texts(state.Object("error").Str("message"))...)
+			m.results = append(m.results, fields.Result(id, true, output...))
+		}
+	default:
+		m.blocks = append(m.blocks, fields.Note(kind, ""))
+	}
+}
