@@ -120,7 +120,8 @@ func checked(k session.Key) (session.Key, error) {
 // Every record becomes a batch of native lines with new IDs and its own time;
 // the first line has the original one in "src". The history of the session
 // equals the source's, compactions included. Creation time, labels and a title
-// that is more than the beginning of the first text are taken over. Records
+// that is more than the beginning of the first text are taken over. A helper is
+// linked to its session and to the entry of its call, see [session.Info]. Records
 // that models do not see become custom entries.
 //
 // Importing a source again appends the records that are new. Nothing is
@@ -155,13 +156,13 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 	}
 	var report []Imported
 	var errs []error
-	taken := map[session.Ref]bool{}
+	taken, parents := map[session.Ref]bool{}, newParents(st)
 	for s := range source {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, fmt.Errorf("exchange: import: %w", err))
 			break
 		}
-		im := importing{store: st, opts: o, Imported: Imported{Source: s, Lost: dialect.Losses{}}}
+		im := importing{store: st, opts: o, parents: parents, Imported: Imported{Source: s, Lost: dialect.Losses{}}}
 		if im.Key, im.Err = o.Key(s); im.Err == nil {
 			im.Err = im.run(ctx, taken)
 		}
@@ -183,12 +184,13 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 type importing struct {
 	Imported
 
-	store *session.Store
-	opts  ImportOptions
-	first transcript.Entry // of the source
-	there follower         // what the session has already
-	plan  plan
-	owner string // of the session
+	store   *session.Store
+	opts    ImportOptions
+	parents *parents
+	first   transcript.Entry // of the source
+	there   follower         // what the session has already
+	plan    plan
+	owner   string // of the session
 }
 
 // importTries is how often an import is tried while others append to the session.
@@ -216,6 +218,7 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 		im.Session.ID = importID(s, im.first, s.Path)
 	}
 	taken[im.Session] = true
+	im.parents.add(s, im.Session)
 	if s.Dialect == dialect.Native && s.ID != "" {
 		own, err := im.store.Get(ctx, session.Ref{Agent: im.Key.Agent, ID: s.ID})
 		var info session.Info
@@ -318,7 +321,10 @@ func (im *importing) try(ctx context.Context) error {
 // create makes the session unless it is there. The session that was current
 // before stays current, unless it was imported too and is older.
 func (im *importing) create(ctx context.Context) (*session.Session, error) {
-	header := im.header()
+	header, err := im.header(ctx)
+	if err != nil {
+		return nil, err
+	}
 	before, err := im.before(ctx, header)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -355,7 +361,7 @@ func (im *importing) before(ctx context.Context, header transcript.Entry) (*sess
 	return nil, err
 }
 
-func (im *importing) header() transcript.Entry {
+func (im *importing) header(ctx context.Context) (_ transcript.Entry, err error) {
 	s := im.Source
 	created := s.Created
 	if created.IsZero() {
@@ -367,6 +373,11 @@ func (im *importing) header() transcript.Entry {
 	if native {
 		h.Owner, h.Meta, h.Base, h.Descent, h.Parent = from.Owner, from.Meta, from.Base, from.Descent, from.Parent
 	}
+	if s.Parent != "" {
+		if h.Parent, err = im.parents.link(ctx, s, im.Key.Agent); err != nil {
+			return transcript.Entry{}, err
+		}
+	}
 	if s.Titled {
 		h.Meta.Title = &s.Title
 	}
@@ -377,7 +388,7 @@ func (im *importing) header() transcript.Entry {
 	if native {
 		e = e.WithSource(im.first.Line())
 	}
-	return e
+	return e, nil
 }
 
 // chunkBytes is how many bytes of lines are written with one append, and synced

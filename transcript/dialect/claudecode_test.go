@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -151,5 +152,27 @@ func TestClaudeCodeBranches(t *testing.T) {
 		if got := outline(recs); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
+	}
+}
+
+// A helper names the session that started it, and the call, wherever the
+// program keeps its file.
+func TestClaudeCodeHelpers(t *testing.T) {
+	main := claudeRows("a - user 1", "b a call x") +
+		`{"uuid":"c","parentUuid":"b","sessionId":"s","type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"tb","content":"ok"}]},"toolUseResult":{"agentId":"h1"}}` + "\n" +
+		`{"uuid":"d","parentUuid":"c","sessionId":"s","type":"progress","data":{"type":"agent_progress","agentId":"h2"},"parentToolUseID":"td"}` + "\n"
+	helper := func(agent string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(`{"uuid":"` + agent + `","parentUuid":null,"isSidechain":true,"agentId":"` + agent + `","sessionId":"s","type":"user","message":{"role":"user","content":"help"}}` + "\n")}
+	}
+	folder, err := dialect.ReadFolder(fstest.MapFS{
+		"p/s.jsonl": {Data: []byte(main)}, "p/s/subagents/agent-h1.jsonl": helper("h1"), "p/agent-h2.jsonl": helper("h2"), "p/agent-h3.jsonl": helper("h3"),
+	})
+	require.NoError(t, err)
+	for range 2 {
+		got := []string{}
+		for s := range folder.Sessions() {
+			got = append(got, s.ID+" of "+s.Parent+" by "+s.Call)
+		}
+		require.Equal(t, []string{"s of  by ", "agent-h2 of s by td", "agent-h3 of s by ", "agent-h1 of s by tb"}, got)
 	}
 }

@@ -27,9 +27,13 @@ type Session struct {
 	Agent   string  `json:"agent,omitempty"`
 	// Title is the session's title by the program or its user, else the
 	// beginning of the first text of the user.
-	Title   string    `json:"title,omitempty"`
-	Titled  bool      `json:"titled,omitempty"` // Title is not just the beginning of that text
-	Labels  []string  `json:"labels,omitempty"` // of the session or of its entries
+	Title  string   `json:"title,omitempty"`
+	Titled bool     `json:"titled,omitempty"` // Title is not just the beginning of that text
+	Labels []string `json:"labels,omitempty"` // of the session or of its entries
+	// Parent is the ID of the session that started this one as a helper, and Call
+	// the ID of the tool call there. Call is empty if no record names the helper.
+	Parent  string    `json:"parent,omitempty"`
+	Call    string    `json:"call,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 	Updated time.Time `json:"updated,omitzero"`
 	Indexed bool      `json:"indexed,omitempty"` // an index lists it
@@ -110,8 +114,9 @@ func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
 	return Detect(r, size)
 }
 
-// survey reads the transcript for data missing in indexes.
-func (s *Session) survey() {
+// survey reads the transcript for data missing in indexes. It adds the helpers
+// that the session started to those known.
+func (s *Session) survey(known map[string]helperCall) {
 	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
 	var first, fromText, byHand, made string
 	updated := !s.Updated.IsZero() // from an index
@@ -125,6 +130,9 @@ func (s *Session) survey() {
 		}
 		if !rec.HasEntry() {
 			continue
+		}
+		if s.Dialect == ClaudeCode {
+			s.noteHelpers(rec.Entry.Line(), known)
 		}
 		if t := rec.Entry.Time; !t.IsZero() {
 			if s.Created.IsZero() {
