@@ -1,8 +1,8 @@
 package dialect
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"path"
 	"strings"
 
