@@ -142,8 +142,17 @@ func (s *Session) survey(known map[string]helperCall) {
 				s.Updated = t
 			}
 		}
+		meta := func(m transcript.Meta) {
+			if m.Title != nil {
+				byHand = *m.Title
+			}
+			if m.Labels != nil {
+				s.Labels = m.Labels
+			}
+		}
 		switch b := rec.Entry.Body.(type) {
 		case transcript.Header:
+			meta(b.Meta)
 			s.Key = cmp.Or(s.Key, b.Key)
 			if s.Created.IsZero() {
 				s.Created = b.Created
@@ -167,12 +176,7 @@ func (s *Session) survey(known map[string]helperCall) {
 		case transcript.Compaction:
 			s.Compactions++
 		case transcript.Meta:
-			if b.Title != nil {
-				byHand = *b.Title
-			}
-			if b.Labels != nil {
-				s.Labels = b.Labels
-			}
+			meta(b)
 		case transcript.Unknown:
 			s.Unknown[b.Kind]++
 		case transcript.Custom:
