@@ -142,7 +142,7 @@ type foreignBatch struct {
 // they have there. Note is called with what cannot be carried over.
 func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, error] {
 	return func(yield func(foreignBatch, error) bool) {
-		w := &translator{ids: map[string]string{}, note: note, time: im.Source.Created, owner: im.owner}
+		w := &translator{ids: map[string]string{}, note: note, time: im.Source.Created, zone: im.opts.Zone, owner: im.owner}
 		if w.time.IsZero() {
 			w.time = im.opts.Now()
 		}

@@ -39,6 +39,8 @@ type ImportOptions struct {
 	Key func(dialect.Session) (session.Key, error)
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
+	// Zone is the time zone of times that a source has without one; nil means UTC.
+	Zone *time.Location
 	// Now is the clock for sources without times; nil means time.Now.
 	Now func() time.Time
 }
@@ -56,6 +58,8 @@ type Imported struct {
 	// Lost counts content that was not carried over unchanged:
 	//   - "damage": places in the source that are not a record;
 	//   - "time": entries without a time, which got the time before theirs;
+	//   - "zone": entries with a time without a zone, which was taken in
+	//     [ImportOptions].Zone;
 	//   - "reference": compactions, clips, hides and rewinds that name entries that are
 	//     not there;
 	//   - "unknown": records that are not understood, kept as custom entries;
@@ -151,6 +155,9 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 	if o.Key == nil {
 		o.Key = importKey
 	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -162,6 +169,8 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 			errs = append(errs, fmt.Errorf("exchange: import: %w", err))
 			break
 		}
+		s.Created, _ = dialect.InZone(s.Created, o.Zone)
+		s.Updated, _ = dialect.InZone(s.Updated, o.Zone)
 		im := importing{store: st, opts: o, parents: parents, Imported: Imported{Source: s, Lost: dialect.Losses{}}}
 		if im.Key, im.Err = o.Key(s); im.Err == nil {
 			im.Err = im.run(ctx, taken)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
 )
 
 // A translator makes native entries of a source's entries.
@@ -15,6 +16,7 @@ type translator struct {
 	ids  map[string]string // of entries: from the source's to ours
 	note func(what string) // called with what cannot be carried over
 	time time.Time         // of the entry before
+	zone *time.Location    // of times without one
 
 	owner string // of the session, and so of its commits
 }
@@ -30,6 +32,9 @@ func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.E
 		}
 		if e.Time.IsZero() {
 			w.note("time")
+		} else if moment, zoneless := dialect.InZone(e.Time, w.zone); zoneless {
+			w.note("zone")
+			w.time = moment
 		} else {
 			w.time = e.Time
 		}

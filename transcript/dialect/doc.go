@@ -42,9 +42,10 @@
 // to, and differs within a file. So do rows of a tree with the ID of an earlier
 // row.
 //
-// A time needs a zone. One without is not taken for UTC: the entry then has no
-// time, like one whose time cannot be read. Numbers are Unix seconds, those
-// beyond 1e11 milliseconds. The order of entries is the order of the lines.
+// A time without a zone is taken for UTC, and [InZone] gives its moment in another
+// zone. An entry whose time cannot be read has no time. Numbers are Unix
+// seconds, those beyond 1e11 milliseconds. The order of entries is the order of
+// the lines.
 //
 // The line of an entry is the record as it is in the file. It is not a line of
 // the native format: to store the conversation in it, make new entries of the
