@@ -62,6 +62,7 @@ func (r Repair) String() string {
 //	added-answer         a short answer was put in front of a user message
 //	added-text           a short text of the user was put after an answer at the end
 //	added-tools          a request with calls and without tools got definitions of the names alone
+//	repeated-entry       lines that stand in the transcript before, and count once
 //	half-surrogate       half a character in the JSON of a call or a block became U+FFFD
 //	thinking-off         thinking was not asked for: the running turn's reasoning is not there, or there is no room
 //	thinking-less        the budget for thinking was lowered: the output limit is not above it

@@ -147,7 +147,7 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 			w.time = im.opts.Now()
 		}
 		seen, cuts := map[string]int{}, map[string]int{} // equal lines, and cut batches of a key
-		start := true
+		start, whole := true, map[string]bool{}          // whole are the first entries of native batches
 		for b, err := range transcript.Batches(im.Source.Records()) {
 			if err != nil {
 				yield(foreignBatch{}, err)
@@ -159,6 +159,13 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 					w.ids[b.Entries[0].ID] = im.Session.ID
 					continue
 				}
+			}
+			if id := b.Entries[0].ID; im.Source.Dialect == dialect.Native {
+				if whole[id] {
+					note("repeated")
+					continue
+				}
+				whole[id] = b.Complete
 			}
 			key := batchKey(b, seen)
 			f := foreignBatch{slot: slot(key, b.Complete, cuts), history: makesHistory(b)}

@@ -64,6 +64,7 @@ type Imported struct {
 	//     not there;
 	//   - "unknown": records that are not understood, kept as custom entries;
 	//   - "archive": files of earlier copies, which were not read;
+	//   - "repeated": batches that stand in a native source before;
 	//   - "record": records that no line could be made of;
 	//   - "source": original lines too long to be kept with the native ones.
 	Lost dialect.Losses `json:"lost,omitempty"`

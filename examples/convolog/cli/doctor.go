@@ -51,6 +51,7 @@ var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageNotObject: {Text: "This is JSON, but no record: another program or a person has written to the file.", Way: compare},
 	transcript.DamageMalformed: {Text: "A record without a type, or with a member of the wrong type: another program has written it.", Way: compare},
 	transcript.DamageTooLong:   {Text: "A line is longer than any that is read.", Way: "look at it with another tool; the rest is read"},
+	transcript.DamageRepeated:  {Text: "A record stands in the file before, as after a union of two copies. It is read once.", Way: "nothing is to be done; it is left in place and passed over"},
 	transcript.DamageCRC:       {Text: "A record is not the one that was written: a letter of it has changed. It is read as it is.", Way: "compare it with a copy of the file"},
 }
 
