@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -31,6 +32,7 @@ type follower struct {
 	rewinds int                  // rewinds that an import has made
 	own     int                  // messages, compactions and rewinds that no import has made
 	end     int64                // the place after the last record
+	updated time.Time            // of the newest entry
 }
 
 // A followed is an imported batch.
@@ -63,6 +65,9 @@ func readFollower(ctx context.Context, s *session.Session) (follower, error) {
 	records := func(yield func(transcript.Record, error) bool) {
 		for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
 			f.end = max(f.end, rec.End)
+			if rec.HasEntry() && rec.Entry.Time.After(f.updated) {
+				f.updated = rec.Entry.Time
+			}
 			if !yield(rec, err) {
 				return
 			}
@@ -180,6 +185,9 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 			}
 			f.hash = transcript.IdemHash(made)
 			if ids == nil {
+				for range im.requests.once(im.Session, made) {
+					note("usage")
+				}
 				f.entries = w.lines(made, key, f.hash, b)
 			}
 			if !yield(f, nil) {

@@ -65,6 +65,7 @@ type Imported struct {
 	//   - "unknown": records that are not understood, kept as custom entries;
 	//   - "archive": files of earlier copies, which were not read;
 	//   - "repeated": batches that stand in a native source before;
+	//   - "usage": answers of Claude Code whose usage another session counts;
 	//   - "record": records that no line could be made of;
 	//   - "source": original lines too long to be kept with the native ones.
 	Lost dialect.Losses `json:"lost,omitempty"`
@@ -144,6 +145,9 @@ func checked(k session.Key) (session.Key, error) {
 // archived and the source has more, the error matches [fs.ErrExist] and
 // [session.ErrArchived].
 //
+// The usage of an answer is counted in one session of the store, even if its
+// program has copied the answer into other files.
+//
 // A session that fails does not keep others from being imported; the returned
 // error joins all errors, each naming its source. Import stops when ctx is done
 // or the store is closed. The source is read several times and must not change
@@ -164,7 +168,7 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 	}
 	var report []Imported
 	var errs []error
-	taken, parents := map[session.Ref]bool{}, newParents(st)
+	taken, parents, requests := map[session.Ref]bool{}, newParents(st), newRequests(st)
 	for s := range source {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, fmt.Errorf("exchange: import: %w", err))
@@ -172,7 +176,7 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 		}
 		s.Created, _ = dialect.InZone(s.Created, o.Zone)
 		s.Updated, _ = dialect.InZone(s.Updated, o.Zone)
-		im := importing{store: st, opts: o, parents: parents, Imported: Imported{Source: s, Lost: dialect.Losses{}}}
+		im := importing{store: st, opts: o, parents: parents, requests: requests, Imported: Imported{Source: s, Lost: dialect.Losses{}}}
 		if im.Key, im.Err = o.Key(s); im.Err == nil {
 			im.Err = im.run(ctx, taken)
 		}
@@ -194,13 +198,14 @@ func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Sess
 type importing struct {
 	Imported
 
-	store   *session.Store
-	opts    ImportOptions
-	parents *parents
-	first   transcript.Entry // of the source
-	there   follower         // what the session has already
-	plan    plan
-	owner   string // of the session
+	store    *session.Store
+	opts     ImportOptions
+	parents  *parents
+	requests *requests
+	first    transcript.Entry // of the source
+	there    follower         // what the session has already
+	plan     plan
+	owner    string // of the session
 }
 
 // importTries is how often an import is tried while others append to the session.
@@ -296,6 +301,11 @@ func (im *importing) try(ctx context.Context) error {
 	}
 	if im.there, err = readFollower(ctx, s); err != nil {
 		return err
+	}
+	if im.Source.Dialect == dialect.ClaudeCode && im.Source.Updated.After(im.there.updated) {
+		if err := im.requests.load(ctx, im.Source); err != nil {
+			return err
+		}
 	}
 	if err := im.compare(); err != nil {
 		return err
@@ -435,6 +445,7 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 		}
 		batches++
 		for _, e := range b.entries {
+			im.requests.add(im.Session, e)
 			chunk = append(chunk, e)
 			size += len(e.Line()) + 1
 		}
