@@ -55,7 +55,9 @@ type Imported struct {
 	// Appended is how many of the records were new; 0 if all had been imported
 	// before.
 	Appended int `json:"appended"`
-	// Lost counts content that was not carried over unchanged:
+	// Lost counts content that was not carried over unchanged, by the names below. In
+	// addition Source.Asides counts the records that no model is shown, such as those of an
+	// abandoned branch: they are custom entries of the session.
 	//   - "damage": places in the source that are not a record;
 	//   - "time": entries without a time, which got the time before theirs;
 	//   - "zone": entries with a time without a zone, which was taken in

@@ -20,7 +20,7 @@ func TestImportUsageOnce(t *testing.T) {
 			fmt.Fprintf(&sb, `{"uuid":"u%d","parentUuid":"a%d","sessionId":%q,"type":"user","message":{"role":"user","content":"q%d"},"timestamp":"2026-03-01T09:%02d:00Z"}`+"\n", n, n-1, id, n, n)
 			fmt.Fprintf(&sb, `{"uuid":"a%d","parentUuid":"u%d","sessionId":%q,"type":"assistant","requestId":"r%d","message":{"id":"m%d","role":"assistant","model":"m","content":[{"type":"text","text":"a"}],"usage":{"input_tokens":100,"output_tokens":1}},"timestamp":"2026-03-01T09:%02d:30Z"}`+"\n", n, n, id, n, n, n)
 		}
-		return &fstest.MapFile{Data: []byte(strings.ReplaceAll(sb.String(), `"requestId":"r2",`, ""))}
+		return &fstest.MapFile{Data: []byte(sb.String())}
 	}
 	used := func(st *session.Store) (input int) {
 		infos, err := st.List(t.Context(), nil)

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -91,7 +90,7 @@ func claudeBody(r record) (transcript.Body, error) {
 		case r.flag("isApiErrorMessage") || m.str("model") == "<synthetic>":
 			return aside("excluded"), nil
 		}
-		f.API, f.Model, f.RequestID = "anthropic", m.str("model"), cmp.Or(r.str("requestId"), m.str("id"))
+		f.API, f.Model, f.RequestID = "anthropic", m.str("model"), r.str("requestId")
 		f.StopReason = transcript.StopReason(m.str("stop_reason"))
 		u := object(m["usage"])
 		f.Usage = transcript.Usage{
