@@ -139,6 +139,7 @@ type foreignBatch struct {
 	slot    string
 	hash    string
 	entries []transcript.Entry // nil if the session has them
+	size    int                // bytes of the original lines
 	history bool               // see makesHistory
 }
 
@@ -183,7 +184,11 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 				yield(foreignBatch{}, err)
 				return
 			}
+			for _, e := range b.Entries {
+				f.size += len(e.Line())
+			}
 			f.hash = transcript.IdemHash(made)
+			collect(f.size)
 			if ids == nil {
 				for range im.requests.once(im.Session, made) {
 					note("usage")
@@ -193,6 +198,7 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 			if !yield(f, nil) {
 				return
 			}
+			collect(f.size)
 		}
 	}
 }

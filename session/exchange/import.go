@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +70,8 @@ type Imported struct {
 	//   - "repeated": batches that stand in a native source before;
 	//   - "usage": answers of Claude Code whose usage another session counts;
 	//   - "record": records that no line could be made of;
-	//   - "source": original lines too long to be kept with the native ones.
+	//   - "source": original lines too long to be kept with the native ones: over 16 MiB,
+	//     or over the limit of a line together.
 	Lost dialect.Losses `json:"lost,omitempty"`
 	// Err is the reason why the session was not imported, or not completely. In
 	// JSON it is the text of the error, as "error".
@@ -413,8 +415,8 @@ func (im *importing) header(ctx context.Context) (_ transcript.Entry, err error)
 	return e, nil
 }
 
-// chunkBytes is how many bytes of lines are written with one append, and synced
-// together.
+// chunkBytes is how many bytes of original lines are written with one append, and
+// synced together.
 const chunkBytes = 512 << 10
 
 // write appends what the source has and the session has not.
@@ -446,10 +448,10 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 			continue
 		}
 		batches++
+		size += b.size
 		for _, e := range b.entries {
 			im.requests.add(im.Session, e)
 			chunk = append(chunk, e)
-			size += len(e.Line()) + 1
 		}
 		if size >= chunkBytes {
 			if err := flush(); err != nil {
@@ -458,6 +460,14 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 		}
 	}
 	return flush()
+}
+
+// collect frees the copies that were made of a very long line: uncollected, they would
+// double the memory that the next ones need.
+func collect(size int) {
+	if size > maxSource {
+		runtime.GC()
+	}
 }
 
 // newID returns an ID greater than all that this process has made.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/convolog/convolog/internal/checksum"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -147,6 +148,13 @@ func (w *translator) lines(made []transcript.Entry, key, hash string, b transcri
 // line gives an entry a readable line: without the original if both together
 // are too long, and else as an empty custom entry.
 func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
+	if len(source) > maxSource {
+		w.note("source")
+		if readable(e) {
+			return e // its line is made when it is written
+		}
+		source = nil
+	}
 	if source != nil {
 		if kept := e.WithSource(source); readable(kept) {
 			return kept
@@ -162,9 +170,16 @@ func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
 	return bare
 }
 
+// maxSource is the size in bytes of the longest original line that is kept: it doubles
+// the size of the native one.
+const maxSource = 16 << 20
+
 // readable reports whether readers take the line of an entry, with a checksum too.
 func readable(e transcript.Entry) bool {
-	line := e.WithChecksum().Line()
+	line := e.Line()
+	if len(line)+checksum.Size > transcript.DefaultMaxLine {
+		return false
+	}
 	_, err := transcript.ParseEntry(line)
-	return err == nil && len(line) <= transcript.DefaultMaxLine
+	return err == nil
 }
