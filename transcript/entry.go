@@ -65,10 +65,10 @@ func (e Entry) WithLine(line []byte) Entry {
 // and adds the checksum last. The line of e itself is not modified.
 func (e Entry) WithChecksum() Entry {
 	switch {
-	case e.line == nil: // nobody else has the new line
+	case e.line == nil: // the new line is this call's own
 		e.line = checksum.Append(e.Line())
 	case !checksum.Ends(e.line):
-		e.line = checksum.Append(append(make([]byte, 0, len(e.line)+checksum.Size), e.line...))
+		e.line = checksum.Append(append(make([]byte, 0, len(e.line)+len(`,"crc":"01234567"`)), e.line...))
 	}
 	return e
 }

@@ -14,9 +14,6 @@ const (
 	size = len(name) + 8 + len(end)
 )
 
-// Size is the number of bytes that a checksum makes a line longer.
-const Size = size - 1
-
 // Append appends a checksum to a line. It overwrites the last byte of the slice,
 // so the caller must own it.
 func Append(line []byte) []byte {

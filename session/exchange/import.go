@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"iter"
 	"path"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -398,7 +397,7 @@ func (im *importing) header(ctx context.Context) (_ transcript.Entry, err error)
 		h.Owner, h.Meta, h.Base, h.Descent, h.Parent = from.Owner, from.Meta, from.Base, from.Descent, from.Parent
 	}
 	if s.Parent != "" {
-		if h.Parent, err = im.parents.link(ctx, s, im.Key.Agent); err != nil {
+		if h.Parent, err = im.parents.link(ctx, s, session.Ref{Agent: im.Key.Agent, ID: importID(dialect.Session{Dialect: s.Dialect, ID: s.Parent}, transcript.Entry{}, "")}); err != nil {
 			return transcript.Entry{}, err
 		}
 	}
@@ -460,14 +459,6 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 		}
 	}
 	return flush()
-}
-
-// collect frees the copies that were made of a very long line: uncollected, they would
-// double the memory that the next ones need.
-func collect(size int) {
-	if size > maxSource {
-		runtime.GC()
-	}
 }
 
 // newID returns an ID greater than all that this process has made.

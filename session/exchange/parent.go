@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -29,17 +28,17 @@ func (p *parents) add(s dialect.Session, ref session.Ref) {
 	}
 }
 
-// link returns the place that a helper was started from. A parent that is not
-// there yet will have the ID of its import.
-func (p *parents) link(ctx context.Context, s dialect.Session, agent string) (transcript.Link, error) {
+// link returns the place that a helper was started from. A parent that this import
+// has not seen is the session that it would become.
+func (p *parents) link(ctx context.Context, s dialect.Session, otherwise session.Ref) (transcript.Link, error) {
 	ref, ok := p.refs[string(s.Dialect)+"/"+s.Parent]
 	if !ok {
-		ref = session.Ref{Agent: agent, ID: importID(dialect.Session{Dialect: s.Dialect, ID: s.Parent}, transcript.Entry{}, "")}
+		ref = otherwise
 	}
 	if err := p.read(ctx, ref); err != nil {
 		return transcript.Link{}, err
 	}
-	return transcript.Link{Agent: cmp.Or(ref.Agent, agent), Session: ref.ID, Entry: p.calls[s.Call]}, nil
+	return transcript.Link{Agent: ref.Agent, Session: ref.ID, Entry: p.calls[s.Call]}, nil
 }
 
 // read finds the calls of a session.

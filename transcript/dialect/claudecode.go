@@ -1,8 +1,6 @@
 package dialect
 
 import (
-	"slices"
-
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
@@ -32,7 +30,6 @@ type claudeCode struct {
 // claudeRow holds further data of a row.
 type claudeRow struct {
 	node   int // the row itself, or the nearest message above a row without words
-	branch int // of node
 	answer int // the first row of the answer it is part of, noRow for none
 	call   int // the node of the parent of a result, noRow for other rows
 	repeat bool
@@ -145,32 +142,32 @@ func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcrip
 	if known {
 		info.node = c.info[above].node
 	}
-	switch wordless := info.repeat || !said && !summary && !boundary; {
-	case wordless:
-		info.node, info.branch = c.nearest(info.node, row.side, c.info)
+	part, branch := talk, noRow
+	if row.side {
+		part = helpers
+	}
+	switch m := moveOf(r, f); {
+	case info.repeat, !said && !summary && !boundary: // without words of its own
+		if info.node = c.nearest(info.node, part); info.node != noRow {
+			branch = c.of[info.node]
+		}
+	case !known && (row.side || up == "" && m != follows && !c.awaited[uuid]):
+		branch = c.root(n, part)
 	default:
 		if hasResult(f) {
 			info.call = info.node
 		}
-		m := moveOf(r, f)
 		if c.awaited[uuid] {
 			m = follows
 		}
-		if !known && (row.side || up == "" && m != follows) {
-			info.branch = c.root(n, row.side)
-			break
-		}
-		parent := claudeParent{node: info.node, branch: noRow, direct: known && info.node == above}
-		if info.node != noRow {
-			parent.branch = c.info[info.node].branch
-		}
-		row.parent, info.branch = c.put(n, parent, m, row.side)
+		row.parent, branch = c.put(n, claudeParent{node: info.node, direct: known && info.node == above}, m, part)
 	}
+	c.of = append(c.of, branch)
 	if n = c.add(uuid, row); !info.repeat && (said || summary || boundary) {
 		info.node = n
 	}
 	if said && f.Role == transcript.RoleAssistant {
-		info.answer = c.answer(n, r, f, info)
+		info.answer = c.answer(n, r, f, info.repeat)
 	}
 	c.info = append(c.info, info)
 	if summary || boundary {
@@ -179,10 +176,11 @@ func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcrip
 	}
 }
 
-// answer returns the first row of the answer that row n is part of.
-func (c *claudeCode) answer(n int, r record, f transcript.MessageLine, info claudeRow) int {
+// answer returns the first row of the answer that row n is part of. A repeat is
+// only itself.
+func (c *claudeCode) answer(n int, r record, f transcript.MessageLine, repeat bool) int {
 	first := n
-	if id := object(r["message"]).str("id"); id != "" && !info.repeat {
+	if id := object(r["message"]).str("id"); id != "" && !repeat {
 		if _, ok := c.answers[id]; !ok {
 			c.answers[id] = n
 		}
@@ -190,21 +188,14 @@ func (c *claudeCode) answer(n int, r record, f transcript.MessageLine, info clau
 	}
 	if first != n { // only the last row is complete
 		c.ends[first] = transcript.MessageLine{StopReason: f.StopReason, Usage: f.Usage}
-	} else if !info.repeat {
-		c.branches[info.branch].answer = n
+	} else if !repeat {
+		c.branches[c.of[n]].answer = n
 	}
 	return first
 }
 
-func hasResult(f transcript.MessageLine) bool {
-	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool {
-		_, ok := b.(transcript.ToolResultBlock)
-		return ok
-	})
-}
-
 func (c *claudeCode) settle() {
-	c.leaf = c.last()
+	c.leaf = c.end()
 	c.walk()
 	live := map[int]bool{} // the answers of the path, by their first row
 	for i, info := range c.info {

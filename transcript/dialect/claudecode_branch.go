@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/transcript"
@@ -10,10 +11,19 @@ import (
 // only where the user went back and typed. Every other message follows the last
 // one of its parent's branch, wherever its parent stands in it.
 type claudeBranches struct {
-	branches   []claudeBranch
-	main, side int // the branches of the conversation and of the last helper, noRow for none
-	lastMain   int // the last message of the conversation in the file
+	branches []claudeBranch
+	of       []int  // the branch of each row, or of the message above it, noRow for none
+	now      [2]int // by part: the branch of the last message of the user, noRow for none
+	last     int    // the last message of the conversation in the file
 }
+
+// A claudePart is the conversation or the helpers of a file.
+type claudePart int
+
+const (
+	talk claudePart = iota
+	helpers
+)
 
 // claudeBranch holds the rows that decide about the next message.
 type claudeBranch struct {
@@ -24,8 +34,7 @@ type claudeBranch struct {
 
 // claudeParent is the parent of a message.
 type claudeParent struct {
-	node   int // the message itself or the nearest one above, noRow for none
-	branch int
+	node   int  // the message itself or the nearest one above, noRow for none
 	direct bool // the row names node itself
 }
 
@@ -55,86 +64,84 @@ func moveOf(r record, f transcript.MessageLine) claudeMove {
 }
 
 func newClaudeBranches() claudeBranches {
-	return claudeBranches{main: noRow, side: noRow, lastMain: noRow}
-}
-
-// current returns the branch that the next message continues if its parent is
-// missing.
-func (c *claudeBranches) current(side bool) *int {
-	if side {
-		return &c.side
-	}
-	return &c.main
+	return claudeBranches{now: [2]int{noRow, noRow}, last: noRow}
 }
 
 // root begins a branch with row n that has no parent.
-func (c *claudeBranches) root(n int, side bool) (branch int) {
-	return c.begin(n, n, side)
+func (c *claudeBranches) root(n int, part claudePart) (branch int) {
+	return c.begin(n, n, part)
 }
 
-func (c *claudeBranches) begin(n, typed int, side bool) (branch int) {
+func (c *claudeBranches) begin(n, typed int, part claudePart) (branch int) {
 	c.branches = append(c.branches, claudeBranch{tip: n, typed: typed, answer: noRow})
 	branch = len(c.branches) - 1
-	*c.current(side) = branch
-	c.note(n, side)
+	c.now[part] = branch
+	c.note(n, part)
 	return branch
 }
 
-func (c *claudeBranches) note(n int, side bool) {
-	if !side {
-		c.lastMain = n
+func (c *claudeBranches) note(n int, part claudePart) {
+	if part == talk {
+		c.last = n
 	}
 }
 
 // put adds row n below its parent, and returns the row before it and its
 // branch.
-func (c *claudeBranches) put(n int, p claudeParent, m claudeMove, side bool) (before, branch int) {
-	current := c.current(side)
-	if p.branch == noRow {
-		p.branch, p.node = *current, noRow
+func (c *claudeBranches) put(n int, p claudeParent, m claudeMove, part claudePart) (before, branch int) {
+	at := c.now[part]
+	if p.node != noRow {
+		at = c.of[p.node]
 	}
-	if p.branch == noRow { // the first message
-		return noRow, c.begin(n, noRow, side)
+	if at == noRow { // the first message
+		return noRow, c.begin(n, noRow, part)
 	}
-	b := &c.branches[p.branch]
+	b := &c.branches[at]
 	switch {
 	case m == follows || p.node == noRow || p.node == b.tip:
 	case b.typed > p.node, m == returns && p.direct && b.answer > p.node:
 		b.typed = n
-		return p.node, c.begin(n, n, side)
+		return p.node, c.begin(n, n, part)
 	}
 	before, b.tip = b.tip, n
 	if m != follows {
-		b.typed, *current = n, p.branch
+		b.typed, c.now[part] = n, at
 	}
-	c.note(n, side)
-	return before, p.branch
+	c.note(n, part)
+	return before, at
 }
 
-// nearest returns the nearest message above a row without words, and its
-// branch. The program writes such rows late, so in a conversation it is the
-// last message of the file; of several helpers, of the one that the parent
-// belongs to.
-func (c *claudeBranches) nearest(parent int, side bool, rows []claudeRow) (node, branch int) {
+// nearest returns the nearest message above a row without words. The program
+// writes such rows late, so in a conversation it is the last message of the file;
+// of several helpers it is the last one of the helper that the parent belongs to.
+func (c *claudeBranches) nearest(parent int, part claudePart) (node int) {
+	branch := c.now[part]
 	switch {
-	case !side && c.lastMain != noRow:
-		return c.lastMain, rows[c.lastMain].branch
-	case side && parent != noRow:
-		branch = rows[parent].branch
-		return c.branches[branch].tip, branch
-	case side && c.side != noRow:
-		return c.branches[c.side].tip, c.side
+	case part == talk:
+		return c.last
+	case parent != noRow:
+		branch = c.of[parent]
 	}
-	return noRow, noRow
+	if branch == noRow {
+		return noRow
+	}
+	return c.branches[branch].tip
 }
 
-// last returns the row that the conversation ends with. Without one it is the
-// last of a helper.
-func (c *claudeBranches) last() int {
-	for _, branch := range []int{c.main, c.side} {
+// end returns the row that the conversation ends with. Without one it is the last
+// of a helper.
+func (c *claudeBranches) end() int {
+	for _, branch := range c.now {
 		if branch != noRow {
 			return c.branches[branch].tip
 		}
 	}
 	return noRow
+}
+
+func hasResult(f transcript.MessageLine) bool {
+	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool {
+		_, ok := b.(transcript.ToolResultBlock)
+		return ok
+	})
 }

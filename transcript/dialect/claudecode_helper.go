@@ -18,14 +18,21 @@ type helperCall struct {
 // isHelper reports whether a file has the name of a helper's transcript. Claude
 // Code keeps it in the folder "subagents" of the session, earlier versions
 // keep it with the sessions.
-func (s *Session) isHelper() bool {
+func isHelper(s Session) bool {
 	return s.Dialect == ClaudeCode && strings.HasPrefix(path.Base(s.Path), "agent-")
 }
 
-// noteHelpers learns from a row of Claude Code who started the session, and the
-// helpers that the session started.
-func (s *Session) noteHelpers(line []byte, known map[string]helperCall) {
-	unknown := s.Parent == "" && s.isHelper()
+// helperCalls are the calls that started helpers, by the IDs of the session and of
+// the helper.
+type helperCalls map[string]helperCall
+
+// note learns from a row of a session who started the session, and the helpers
+// that the session started.
+func (known helperCalls) note(s *Session, line []byte) {
+	if s.Dialect != ClaudeCode {
+		return
+	}
+	unknown := s.Parent == "" && isHelper(*s)
 	if !unknown && !bytes.Contains(line, []byte(`"agentId"`)) {
 		return
 	}

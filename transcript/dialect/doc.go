@@ -25,6 +25,10 @@
 //     history, and excluded for one that was never meant for the model. Any
 //     other name is the type of the record, such as model_change. Of a tree
 //     these are all rows off the path to its leaf.
+//   - Rows of Claude Code that hold no words (progress, hooks, errors of the API) are
+//     no part of its tree: the next message follows the nearest one above them. A
+//     branch begins only where the user went back and typed. Texts that the user
+//     typed while a tool ran are messages at their place, once.
 //   - A record that is not understood becomes transcript.Unknown.
 //
 // No record is left out: each is the line of an entry, and every other byte is

@@ -93,8 +93,8 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 	}
 	g.missing()
 	slices.SortFunc(f.sessions, func(a, b Session) int {
-		if a.isHelper() != b.isHelper() {
-			return map[bool]int{true: 1, false: -1}[a.isHelper()]
+		if isHelper(a) != isHelper(b) {
+			return map[bool]int{true: 1, false: -1}[isHelper(a)]
 		}
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Key, b.Key))
 	})
@@ -106,10 +106,10 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 // The sequence may be ranged over several times; errors are in Session.Err.
 func (f *Folder) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
-		known := map[string]helperCall{}
+		known := helperCalls{}
 		for _, s := range f.sessions {
 			if s.Err == nil {
-				s.survey(known)
+				s.survey(func(line []byte) { known.note(&s, line) })
 			}
 			if !yield(s) {
 				return

@@ -114,9 +114,9 @@ func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
 	return Detect(r, size)
 }
 
-// survey reads the transcript for data missing in indexes. It adds the helpers
-// that the session started to those known.
-func (s *Session) survey(known map[string]helperCall) {
+// survey reads the transcript for data missing in indexes, and calls each with
+// the line of every entry.
+func (s *Session) survey(each func(line []byte)) {
 	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
 	var first, fromText, byHand, made string
 	updated := !s.Updated.IsZero() // from an index
@@ -131,9 +131,7 @@ func (s *Session) survey(known map[string]helperCall) {
 		if !rec.HasEntry() {
 			continue
 		}
-		if s.Dialect == ClaudeCode {
-			s.noteHelpers(rec.Entry.Line(), known)
-		}
+		each(rec.Entry.Line())
 		if t := rec.Entry.Time; !t.IsZero() {
 			if s.Created.IsZero() {
 				s.Created = t
