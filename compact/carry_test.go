@@ -247,7 +247,7 @@ func TestCarriedInstructionsCleared(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"- Never deploy.\n- Test."}, texts(c.Rules))
 	add(t, f, "r2", transcript.UserText("again"), called("r2", "read", `{"path":"AGENTS.md"}`), transcript.ToolResult("r2", "[old result of 99 characters left out; the whole is in entry r2+]"), transcript.AssistantText(facts(40)))
-	add(t, f, "n2", transcript.UserText("next"), transcript.AssistantText("yes"))
+	add(t, f, "n9", transcript.UserText("next"), transcript.AssistantText("yes"))
 	c, err = compactOnce(t, f, opts)
 	require.NoError(t, err)
 	require.Equal(t, []string{"- Never deploy.\n- Test."}, texts(c.Rules))

@@ -130,7 +130,7 @@ func foldable(t testing.TB, n int, items ...transcript.Item) []transcript.Batch 
 	t.Helper()
 	var batches []transcript.Batch
 	line := 0
-	id := func() string { line++; return fmt.Sprintf("0198d2c5-0000-7000-%04d-%012d", line, n) }
+	id := func() string { line++; return fmt.Sprintf("0198d2c5-0000-7000-%04d-%012d", n, line) }
 	for _, item := range items {
 		entries, err := transcript.NewBatch(testTime, id, item)
 		require.NoError(t, err)

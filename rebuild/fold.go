@@ -1,9 +1,11 @@
 package rebuild
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -38,6 +40,8 @@ type Fold struct {
 
 	trail
 	cut      map[string][]*node // idempotency key -> nodes of its cut append
+	partial  map[string]bool    // IDs of the entries of cut batches
+	newest   stamp              // of the latest entry
 	head     string
 	copied   bool   // the first lines are copies from another session, by the header
 	ignored  Report // repairs outside of messages: unknown types, rewinds
@@ -49,7 +53,7 @@ type Fold struct {
 
 // New returns an empty Fold.
 func New(opts *Options) *Fold {
-	f := &Fold{trail: trail{tip: -1, tips: map[string]int{}}, cut: map[string][]*node{}}
+	f := &Fold{trail: trail{tip: -1, tips: map[string]int{}}, cut: map[string][]*node{}, partial: map[string]bool{}}
 	if opts != nil {
 		f.opts = *opts
 	}
@@ -64,6 +68,10 @@ func (f *Fold) Add(b transcript.Batch) error {
 		return f.err
 	}
 	if len(b.Entries) == 0 {
+		return nil
+	}
+	if f.Repeats(b.Entries[0]) {
+		f.ignored.note("repeated-entry", b.Entries[0].ID, "%d lines", len(b.Entries))
 		return nil
 	}
 	f.batches++
@@ -94,10 +102,43 @@ func (f *Fold) Add(b transcript.Batch) error {
 			f.recent = append(f.recent, ended{id, f.tip})
 		}
 	}
+	for _, e := range b.Entries {
+		if s := (stamp{e.Time, e.ID}); s.after(f.newest) {
+			f.newest = s
+		}
+		if !b.Complete {
+			f.partial[e.ID] = true
+		} else if len(f.partial) > 0 {
+			delete(f.partial, e.ID)
+		}
+	}
 	if key != "" && !b.Complete {
 		f.cut[key] = f.nodes[first:]
 	}
 	return nil
+}
+
+// Repeats reports whether the entry stands in a whole batch that was added. Such
+// a line is damage, from a union of two copies of the transcript for example, and
+// Add ignores its batch. Entries without a time are not looked for.
+func (f *Fold) Repeats(e transcript.Entry) bool {
+	if e.ID == "" || e.Time.IsZero() || (stamp{e.Time, e.ID}).after(f.newest) { // like most: no index is needed
+		return false
+	}
+	if _, header := e.Body.(transcript.Header); header || e.ID == f.first {
+		return header && e.ID == f.first
+	}
+	return f.Has(e.ID) && !f.partial[e.ID]
+}
+
+// A stamp orders entries that were made one after the other.
+type stamp struct {
+	time time.Time
+	id   string
+}
+
+func (s stamp) after(t stamp) bool {
+	return cmp.Or(s.time.Compare(t.time), cmp.Compare(s.id, t.id)) > 0
 }
 
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {

@@ -16,6 +16,7 @@ import (
 
 func TestFold(t *testing.T) {
 	const ts = `"ts":"2026-11-20T08:00:00Z"`
+	later := func(line string) string { return strings.Replace(line, "T08:00:00Z", "T08:00:01Z", 1) }
 	tests := []struct {
 		name   string
 		opts   *rebuild.Options
@@ -28,6 +29,11 @@ func TestFold(t *testing.T) {
 			name:  "plain turns keep their string content",
 			lines: lines(user("1", "hi"), assistant("2", "hello"), user("3", "bye")),
 			want:  "user hi\nassistant hello\nuser bye\n", turns: 2,
+		},
+		{
+			name:  "lines that stand twice: one, all from the start, and some of an answer",
+			lines: lines(user("1", "hi"), user("1", "hi"), answer("A", "", "a"), result("2", "a", "A"), user("1", "hi"), answer("A", "", "a"), result("2", "a", "A"), later(assistant("3", "done"))),
+			want:  "user hi\nassistant call(a f {})\nuser result(a A)\nassistant done\n", turns: 1, report: "repeated-entry@1 repeated-entry@1 repeated-entry@A repeated-entry@2",
 		},
 		{
 			name:  "one answer with calls, results in call order",
@@ -211,7 +217,7 @@ func TestFold(t *testing.T) {
 		},
 		{
 			name: "of two entries with the ID of firstKeptEntryId the last one decides",
-			lines: lines(user("1", "a"), assistant("2", "b"), user("1", "gone"), rewind("4", "2"), user("5", "c"),
+			lines: lines(user("1", "a"), assistant("2", "b"), later(user("1", "gone")), rewind("4", "2"), user("5", "c"),
 				`{"type":"compaction","id":"6",`+ts+`,"summary":"S","firstKeptEntryId":"1","coversTo":"2"}`),
 			opts: &rebuild.Options{Summary: rebuild.SummarySystem},
 			want: "system \"[Previous conversation summary]\\nS\"\nuser c\n", turns: 2,
@@ -219,7 +225,7 @@ func TestFold(t *testing.T) {
 		{
 			name: "a boundary is what it was when the compaction was written",
 			lines: lines(user("1", "a"), assistant("2", "b"), user("3", "c"),
-				`{"type":"compaction","id":"4",`+ts+`,"summary":"S","coversTo":"2"}`, assistant("2", "the same ID again")),
+				`{"type":"compaction","id":"4",`+ts+`,"summary":"S","coversTo":"2"}`, later(assistant("2", "the same ID again"))),
 			opts: &rebuild.Options{Summary: rebuild.SummarySystem},
 			want: "system \"[Previous conversation summary]\\nS\"\nuser c\nassistant the same ID again\n", turns: 2,
 		},

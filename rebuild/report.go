@@ -62,6 +62,7 @@ func (r Repair) String() string {
 //	added-answer         a short answer was put before a user message
 //	added-text           a short user text was put after an answer at the end
 //	added-tools          a request with calls but without tools got definitions with only the names
+//	repeated-entry       lines that repeat earlier lines of the transcript count once
 //	half-surrogate       half a character in the JSON of a call or a block became U+FFFD
 //	thinking-off         thinking was turned off: the running turn lacks its reasoning, or there is no room
 //	thinking-less        the budget for thinking was lowered below the output limit

@@ -20,9 +20,13 @@ type Batcher struct {
 
 // Add takes the next entry of the transcript and returns the batches that end
 // with it: none inside a batch, and two when the entry shows that the batch
-// before it was cut off. The slice is valid until the next call of a method;
+// before it was cut off. A line that stands twice in a row inside a batch counts
+// once. The slice is valid until the next call of a method;
 // the entries of its batches may be retained.
 func (b *Batcher) Add(e Entry) []Batch {
+	if n := len(b.open); n > 0 && e.ID != "" && e.ID == b.open[n-1].ID && e.Time.Equal(b.open[n-1].Time) {
+		return nil // the same line again
+	}
 	if b.want > 0 && e.Part == len(b.open)+1 && e.Batch == 0 {
 		if b.open = append(b.open, e); len(b.open) < b.want {
 			return nil

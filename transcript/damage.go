@@ -24,6 +24,7 @@ const (
 	DamageMalformed DamageKind = "malformed"  // an object without a type or with unusable members
 	DamageTooLong   DamageKind = "too-long"   // longer than the reader's limit; not looked at
 	DamageCRC       DamageKind = "crc"        // an entry whose bytes do not match its checksum
+	DamageRepeated  DamageKind = "repeated"   // an entry that stands before it already; only who reads the whole transcript can tell
 )
 
 // Damage is a run of bytes of a transcript that are not an entry, or not the

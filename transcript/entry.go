@@ -64,8 +64,11 @@ func (e Entry) WithLine(line []byte) Entry {
 // a new one would hide the damage. Code that changes a line encodes it again
 // and adds the checksum last. The line of e itself is not modified.
 func (e Entry) WithChecksum() Entry {
-	if line := e.Line(); !checksum.Ends(line) {
-		e.line = checksum.Append(slices.Clip(slices.Clone(line)))
+	switch {
+	case e.line == nil: // the new line is this call's own
+		e.line = checksum.Append(e.Line())
+	case !checksum.Ends(e.line):
+		e.line = checksum.Append(append(make([]byte, 0, len(e.line)+len(`,"crc":"01234567"`)), e.line...))
 	}
 	return e
 }

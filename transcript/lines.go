@@ -64,6 +64,14 @@ func linesForward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line, 
 				case len(cur.text)+len(piece) > maxLine:
 					cur.tooLong, cur.text = true, nil
 				default:
+					if n := len(cur.text); n >= longLine && n+len(piece) > cap(cur.text) {
+						end, err := endOfLine(r, pos, size)
+						if err != nil {
+							yield(line{}, err)
+							return
+						}
+						cur.text = append(make([]byte, 0, min(end-cur.offset, int64(maxLine))), cur.text...)
+					}
 					cur.text = append(cur.text, piece...)
 				}
 				pos += int64(len(piece))
@@ -84,6 +92,25 @@ func linesForward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line, 
 			yield(cur, nil)
 		}
 	}
+}
+
+// longLine is the size in bytes of a line that is measured before more of it is
+// read: growing its text step by step would need several times the memory.
+const longLine = 1 << 20
+
+// endOfLine returns the offset of the first newline at from or later, or size.
+func endOfLine(r io.ReaderAt, from, size int64) (int64, error) {
+	chunk := make([]byte, min(chunkSize, size-from))
+	for pos := from; pos < size; pos += int64(len(chunk)) {
+		chunk = chunk[:min(int64(len(chunk)), size-pos)]
+		if err := readFull(r, chunk, pos); err != nil {
+			return 0, err
+		}
+		if i := bytes.IndexByte(chunk, '\n'); i >= 0 {
+			return pos + int64(i), nil
+		}
+	}
+	return size, nil
 }
 
 // linesBackward yields the lines of linesForward from the last to the first.

@@ -3,14 +3,24 @@ package jsontext
 import (
 	"bytes"
 	"math/bits"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
+
+// longString is the size in bytes of strings that are measured before they are
+// written.
+const longString = 4 << 10
 
 // AppendString appends s as a JSON string. Non-ASCII text is not escaped, so that grep
 // finds it. The exceptions are U+2028 and U+2029, which some programs treat as line ends.
 // Invalid UTF-8 becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
+	if len(s) > longString { // growing step by step would copy it several times
+		escapes := strings.Count(s, `"`) + strings.Count(s, `\`) + strings.Count(s, "\n")
+		dst = slices.Grow(dst, len(s)+escapes+longString/16)
+	}
 	dst = append(dst, '"')
 	start := 0
 	for i := plain(s, 0); i < len(s); i = plain(s, i) {

@@ -128,7 +128,7 @@ func failed(s *session.Session, err error) error {
 // they refer to; compactions, commits, used contexts, the status of calls, system
 // prompts and which tools may be called where they were recorded. The result that the fold has made up for a call without one
 // is in an entry without an ID. Lost counts damage, hidden entries, which are
-// left out, and entries of unknown types.
+// left out, entries of unknown types and repeated batches.
 func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, dialect.Losses, error) {
 	if err := ofStore(s); err != nil {
 		return nil, nil, err
@@ -148,6 +148,10 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 	for batch, err := range transcript.Batches(records) {
 		if err != nil {
 			return nil, nil, err
+		}
+		if c.fold.Repeats(batch.Entries[0]) {
+			lost["repeated"]++
+			continue
 		}
 		if err := c.fold.Add(batch); err != nil {
 			return nil, nil, failed(s, err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -31,6 +32,7 @@ type follower struct {
 	rewinds int                  // rewinds that an import has made
 	own     int                  // messages, compactions and rewinds that no import has made
 	end     int64                // the place after the last record
+	updated time.Time            // of the newest entry
 }
 
 // A followed is an imported batch.
@@ -63,6 +65,9 @@ func readFollower(ctx context.Context, s *session.Session) (follower, error) {
 	records := func(yield func(transcript.Record, error) bool) {
 		for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
 			f.end = max(f.end, rec.End)
+			if rec.HasEntry() && rec.Entry.Time.After(f.updated) {
+				f.updated = rec.Entry.Time
+			}
 			if !yield(rec, err) {
 				return
 			}
@@ -134,6 +139,7 @@ type foreignBatch struct {
 	slot    string
 	hash    string
 	entries []transcript.Entry // nil if the session has them
+	size    int                // bytes of the original lines
 	history bool               // see makesHistory
 }
 
@@ -142,7 +148,10 @@ type foreignBatch struct {
 // they have there. Note is called with what cannot be carried over.
 func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, error] {
 	return func(yield func(foreignBatch, error) bool) {
-		w := &translator{ids: map[string]string{}, used: map[string]bool{im.Session.ID: true}, note: note, time: im.Source.Created, owner: im.owner}
+		w := &translator{
+			ids: map[string]string{}, used: map[string]bool{im.Session.ID: true}, note: note,
+			time: im.Source.Created, zone: im.opts.Zone, owner: im.owner,
+		}
 		if w.time.IsZero() {
 			w.time = im.opts.Now()
 		}
@@ -152,7 +161,7 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 			}
 		}
 		seen, cuts := map[string]int{}, map[string]int{} // equal lines, and cut batches of a key
-		start := true
+		start, whole := true, map[string]bool{}          // whole are the first entries of native batches
 		records := func(yield func(transcript.Record, error) bool) {
 			for rec, err := range im.records {
 				if rec.Damage != nil {
@@ -175,6 +184,13 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 					continue
 				}
 			}
+			if id := b.Entries[0].ID; im.Source.Dialect == dialect.Native {
+				if whole[id] {
+					note("repeated")
+					continue
+				}
+				whole[id] = b.Complete
+			}
 			key := batchKey(b, seen)
 			f := foreignBatch{slot: slot(key, b.Complete, cuts), history: makesHistory(b)}
 			var ids []string
@@ -186,13 +202,21 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 				yield(foreignBatch{}, err)
 				return
 			}
+			for _, e := range b.Entries {
+				f.size += len(e.Line())
+			}
 			f.hash = transcript.IdemHash(made)
+			collect(f.size)
 			if ids == nil {
+				for range im.requests.once(im.Session, made) {
+					note("usage")
+				}
 				f.entries = w.lines(made, key, f.hash, b)
 			}
 			if !yield(f, nil) {
 				return
 			}
+			collect(f.size)
 		}
 	}
 }

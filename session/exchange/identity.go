@@ -25,8 +25,8 @@ var programs = []dialect.Dialect{
 }
 
 // Find returns the session with an ID, or the one that [Import] made of a session with
-// that ID in another program whose ID was not valid here or in use. Its errors are those
-// of [session.Store.Get].
+// that ID in another program whose ID was not valid here or in use. It returns the
+// errors of [session.Store.Get].
 func Find(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
 	if err := opened(st); err != nil {
 		return nil, err

@@ -101,7 +101,8 @@ func TestImportExportOfOwn(t *testing.T) {
 	require.Len(t, all, 2)
 }
 
-// Entries keep the IDs that are valid, each once.
+// Entries keep the IDs that are valid. A native line with an ID of an earlier line is a
+// repetition.
 func TestImportKeepsEntryIDs(t *testing.T) {
 	text := `{"type":"session","id":"s","ts":"2026-03-01T09:00:00Z","v":1,"key":"main:cli:a","gen":1}
 {"type":"user","id":"a","ts":"2026-03-01T09:00:00Z","content":"one"}
@@ -122,7 +123,8 @@ func TestImportKeepsEntryIDs(t *testing.T) {
 		require.NoError(t, err)
 		ids = append(ids, made.ReplaceAllString(e.ID, "new ")[:min(4, len(e.ID))])
 	}
-	require.Equal(t, []string{"s", "a", "new ", "new ", "new ", "b.1", "c"}, ids)
+	require.Equal(t, []string{"s", "a", "new ", "new ", "b.1", "c"}, ids)
+	require.Equal(t, 1, im.Lost["repeated"])
 }
 
 // A session whose ID is not valid is found by it, and exported under it, in a scope as well.

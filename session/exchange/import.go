@@ -40,6 +40,8 @@ type ImportOptions struct {
 	For string
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
+	// Zone is the time zone of times that a source has without one; nil means UTC.
+	Zone *time.Location
 	// Now is the clock for sources without times; nil means time.Now.
 	Now func() time.Time
 }
@@ -54,15 +56,22 @@ type Imported struct {
 	// Appended is how many of the records were new; 0 if all had been imported
 	// before.
 	Appended int `json:"appended"`
-	// Lost counts content that was not carried over unchanged:
+	// Lost counts content that was not carried over unchanged, by the names below. In
+	// addition Source.Asides counts the records that no model is shown, such as the records
+	// of an abandoned branch. They are custom entries of the session.
 	//   - "damage": places in the source that are not a record;
 	//   - "time": entries without a time, which got the time before theirs;
+	//   - "zone": entries with a time without a zone, which was taken in
+	//     [ImportOptions].Zone;
 	//   - "reference": compactions, clips, hides and rewinds that name entries that are
 	//     not there;
 	//   - "unknown": records that are not understood, kept as custom entries;
 	//   - "archive": files of earlier copies, which were not read;
+	//   - "repeated": batches that stand in a native source before;
+	//   - "usage": answers of Claude Code whose usage another session counts;
 	//   - "record": records that no line could be made of;
-	//   - "source": original lines too long to be kept with the native ones.
+	//   - "source": original lines too long to be kept with the native ones: over 16 MiB,
+	//     or over the limit of a line together.
 	Lost dialect.Losses `json:"lost,omitempty"`
 	// Err is the reason why the session was not imported, or not completely. In
 	// JSON it is the text of the error, as "error".
@@ -136,7 +145,8 @@ type Source interface {
 // valid and not in use; the others get new ones. [Find] finds a session by the ID that it
 // had. The history of the session
 // equals the source's, compactions included. Creation time, labels and a title
-// that is more than the beginning of the first text are taken over. Records
+// that is more than the beginning of the first text are taken over. A helper is
+// linked to its session and to the entry of its call, see [session.Info]. Records
 // that models do not see become custom entries.
 //
 // Importing a source again appends the records that are new. Nothing is
@@ -153,6 +163,9 @@ type Source interface {
 // A native session that is in the store already is left alone. If the session is
 // archived and the source has more, the error matches [fs.ErrExist] and
 // [session.ErrArchived].
+//
+// The usage of an answer is counted in one session of the store, even if its
+// program has copied the answer into other files.
 //
 // A session that fails does not keep others from being imported; the returned
 // error joins all errors, each naming its source. Import stops when ctx is done
@@ -186,19 +199,24 @@ func importAll(ctx context.Context, st *session.Store, source iter.Seq[Source], 
 	if o.Key == nil {
 		o.Key = importKey
 	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	var report []Imported
 	var errs []error
-	taken := map[session.Ref]bool{}
+	taken, parents, requests := map[session.Ref]bool{}, newParents(st), newRequests(st)
 	for from := range source {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, fmt.Errorf("exchange: import: %w", err))
 			break
 		}
 		s := from.Info()
-		im := importing{store: st, opts: o, records: from.Records(), Imported: Imported{Source: s, Lost: dialect.Losses{}}}
+		s.Created, _ = dialect.InZone(s.Created, o.Zone)
+		s.Updated, _ = dialect.InZone(s.Updated, o.Zone)
+		im := importing{store: st, opts: o, parents: parents, requests: requests, records: from.Records(), Imported: Imported{Source: s, Lost: dialect.Losses{}}}
 		if im.Key, im.Err = o.Key(s); im.Err == nil {
 			im.Err = im.run(ctx, taken)
 		}
@@ -220,15 +238,17 @@ func importAll(ctx context.Context, st *session.Store, source iter.Seq[Source], 
 type importing struct {
 	Imported
 
-	store   *session.Store
-	opts    ImportOptions
-	records iter.Seq2[transcript.Record, error] // of the source
-	derived string                              // the ID of the session if it cannot have the one in kept
-	kept    string                              // the ID of the source
-	first   transcript.Entry                    // of the source
-	there   follower                            // what the session has already
-	plan    plan
-	owner   string // of the session
+	store    *session.Store
+	opts     ImportOptions
+	parents  *parents
+	requests *requests
+	records  iter.Seq2[transcript.Record, error] // of the source
+	derived  string                              // the ID of the session if it cannot have the one in kept
+	kept     string                              // the ID of the source
+	first    transcript.Entry                    // of the source
+	there    follower                            // what the session has already
+	plan     plan
+	owner    string // of the session
 }
 
 // importTries is how often an import is tried while others append to the session.
@@ -262,6 +282,7 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 			break
 		}
 	}
+	im.parents.add(s, im.Session)
 	return err
 }
 
@@ -289,6 +310,11 @@ func (im *importing) try(ctx context.Context) error {
 	}
 	if im.Source.Dialect == dialect.Native && im.there.own > 0 && len(im.there.batches) == 0 {
 		return nil // it is the session of the source
+	}
+	if im.Source.Dialect == dialect.ClaudeCode && im.Source.Updated.After(im.there.updated) {
+		if err := im.requests.load(ctx, im.Source); err != nil {
+			return err
+		}
 	}
 	if err := im.compare(); errors.Is(err, ErrDiverged) {
 		if back, readErr := im.isBack(ctx, s); back || readErr != nil {
@@ -329,7 +355,10 @@ func (im *importing) try(ctx context.Context) error {
 // create makes the session unless it is there. The session that was current
 // before stays current, unless it was imported too and is older.
 func (im *importing) create(ctx context.Context) (*session.Session, error) {
-	header := im.header()
+	header, err := im.header(ctx)
+	if err != nil {
+		return nil, err
+	}
 	before, err := im.before(ctx, header)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -372,7 +401,7 @@ func (im *importing) before(ctx context.Context, header transcript.Entry) (*sess
 	return nil, err
 }
 
-func (im *importing) header() transcript.Entry {
+func (im *importing) header(ctx context.Context) (_ transcript.Entry, err error) {
 	s := im.Source
 	created := s.Created
 	if created.IsZero() {
@@ -389,6 +418,11 @@ func (im *importing) header() transcript.Entry {
 		h.Owner = cmp.Or(im.opts.For, from.Owner)
 		h.Meta, h.Base, h.Descent, h.Parent = from.Meta, from.Base, from.Descent, from.Parent
 	}
+	if s.Parent != "" {
+		if h.Parent, err = im.parents.link(ctx, s, im.Key.Agent); err != nil {
+			return transcript.Entry{}, err
+		}
+	}
 	if s.Titled {
 		h.Meta.Title = &s.Title
 	}
@@ -399,11 +433,11 @@ func (im *importing) header() transcript.Entry {
 	if native {
 		e = e.WithSource(im.first.Line())
 	}
-	return e
+	return e, nil
 }
 
-// chunkBytes is how many bytes of lines are written with one append, and synced
-// together.
+// chunkBytes is how many bytes of original lines are written with one append, and
+// synced together.
 const chunkBytes = 512 << 10
 
 // write appends what the source has and the session has not.
@@ -435,9 +469,10 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 			continue
 		}
 		batches++
+		size += b.size
 		for _, e := range b.entries {
+			im.requests.add(im.Session, e)
 			chunk = append(chunk, e)
-			size += len(e.Line()) + 1
 		}
 		if size >= chunkBytes {
 			if err := flush(); err != nil {

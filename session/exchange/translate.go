@@ -3,12 +3,14 @@ package exchange
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
 )
 
 // A translator makes native entries of a source's entries.
@@ -17,6 +19,7 @@ type translator struct {
 	used map[string]bool   // IDs of the session
 	note func(what string) // called with what cannot be carried over
 	time time.Time         // of the entry before
+	zone *time.Location    // of times without one
 
 	owner string // of the session, and so of its commits
 }
@@ -32,6 +35,9 @@ func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.E
 		}
 		if e.Time.IsZero() {
 			w.note("time")
+		} else if moment, zoneless := dialect.InZone(e.Time, w.zone); zoneless {
+			w.note("zone")
+			w.time = moment
 		} else {
 			w.time = e.Time
 		}
@@ -149,6 +155,13 @@ func (w *translator) lines(made []transcript.Entry, key, hash string, b transcri
 // line gives an entry a readable line: without the original if both together
 // are too long, and else as an empty custom entry.
 func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
+	if len(source) > maxSource {
+		w.note("source")
+		if readable(e) {
+			return e // its line is made when it is written
+		}
+		source = nil
+	}
 	if source != nil {
 		if kept := e.WithSource(source); readable(kept) {
 			return kept
@@ -164,9 +177,25 @@ func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
 	return bare
 }
 
+// maxSource is the size in bytes of the longest original line that is kept: it doubles
+// the size of the native one.
+const maxSource = 16 << 20
+
+// collect frees the copies that were made of a very long line: uncollected, they would
+// double the memory that the next ones need.
+func collect(size int) {
+	if size > maxSource {
+		runtime.GC()
+	}
+}
+
 // readable reports whether readers take the line of an entry, with a checksum too.
 func readable(e transcript.Entry) bool {
-	line := e.WithChecksum().Line()
+	const checksum = len(`,"crc":"01234567"`)
+	line := e.Line()
+	if len(line)+checksum > transcript.DefaultMaxLine {
+		return false
+	}
 	_, err := transcript.ParseEntry(line)
-	return err == nil && len(line) <= transcript.DefaultMaxLine
+	return err == nil
 }

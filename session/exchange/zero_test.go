@@ -20,7 +20,7 @@ var exported = map[string]any{
 	"exchange.HTML": exchange.HTML, "exchange.Import": exchange.Import[dialect.Session], "exchange.Lines": exchange.Lines,
 	"exchange.Markdown": exchange.Markdown, "exchange.Request": exchange.Request, "exchange.Imported.MarshalJSON": exchange.Imported.MarshalJSON,
 	"dialect.CompressedError.Error": (*dialect.CompressedError).Error, "dialect.Detect": dialect.Detect, "dialect.Dialect.Scan": dialect.Dialect.Scan, "dialect.Dialect.ScanOptions": dialect.Dialect.ScanOptions,
-	"dialect.Folder.Sessions": (*dialect.Folder).Sessions, "dialect.Memory.Text": dialect.Memory.Text, "dialect.NewWriter": dialect.NewWriter,
+	"dialect.Folder.Sessions": (*dialect.Folder).Sessions, "dialect.InZone": dialect.InZone, "dialect.Memory.Text": dialect.Memory.Text, "dialect.NewWriter": dialect.NewWriter,
 	"dialect.ReadFolder": dialect.ReadFolder, "dialect.Session.Info": dialect.Session.Info, "dialect.Session.MarshalJSON": dialect.Session.MarshalJSON,
 	"dialect.Session.Records": dialect.Session.Records, "dialect.Writer.Close": (*dialect.Writer).Close, "dialect.Writer.Write": (*dialect.Writer).Write,
 }

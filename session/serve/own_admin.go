@@ -119,6 +119,7 @@ type ownImported struct {
 	Records  int            `json:"records"`
 	Appended int            `json:"appended"`
 	Lost     dialect.Losses `json:"lost,omitempty"`
+	Aside    map[string]int `json:"aside,omitempty"` // records that no model is shown, by name
 	Failed   *Problem       `json:"failed,omitempty"`
 }
 
@@ -140,7 +141,7 @@ func (q *Request) ownImport() error {
 	out := []ownImported{}
 	reports, err := exchange.Import(q.Context(), q.Store, folder.Sessions(), nil)
 	for _, r := range reports {
-		one := ownImported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, nil}
+		one := ownImported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, r.Source.Asides, nil}
 		if r.Err != nil {
 			one.Failed = problemOf(r.Err)
 			if errors.Is(r.Err, exchange.ErrDiverged) {

@@ -9,27 +9,30 @@ import (
 // claudeCode reads the project files of Claude Code: rows with a uuid and the
 // uuid of their parent, and rows about the session.
 //
-// Blocks of an answer are separate rows, with the answer's message ID. The
-// result of a call names the row of that call as its parent, so of calls that
-// ran at once only one is on the path to the leaf. The other rows of an answer
-// on the path belong to the conversation all the same, and so do the results
-// that are their children. The rows of a helper's conversation are set aside,
-// unless the file contains no others.
+// Blocks of an answer are separate rows, with the answer's message ID. Rows
+// without words (progress, hooks, errors of the API) are parents like any
+// other, and the program often writes them late. So the order of the lines is
+// the conversation, and a parent only decides about a branch; see
+// claudeBranches. The rows of a helper's conversation are set aside, unless the
+// file contains no others.
 type claudeCode struct {
 	tree
+	claudeBranches
 	info    []claudeRow                    // of each row
 	answers map[string]int                 // message ID -> first row
 	ends    map[int]transcript.MessageLine // first row -> how the answer ended
 	bounds  []claudeBound
-	helper  int           // the last row of a helper
-	tokens  map[int64]int // before the compaction at an offset
+	queue   claudeQueue
+	awaited map[string]bool // uuids of parents that do not precede their rows
+	tokens  map[int64]int   // before the compaction at an offset
 }
 
 // claudeRow holds further data of a row.
 type claudeRow struct {
+	node   int // the row itself, or the nearest message above a row without words
 	answer int // the first row of the answer it is part of, noRow for none
-	result bool
-	repeat bool // there is a row with its uuid already
+	call   int // the node of the parent of a result, noRow for other rows
+	repeat bool
 }
 
 // claudeBound is a row that marks the place of a compaction or holds its
@@ -42,7 +45,10 @@ type claudeBound struct {
 }
 
 func newClaudeCode() *claudeCode {
-	return &claudeCode{tree: newTree(), answers: map[string]int{}, ends: map[int]transcript.MessageLine{}, helper: noRow}
+	return &claudeCode{
+		tree: newTree(), claudeBranches: newClaudeBranches(), answers: map[string]int{}, ends: map[int]transcript.MessageLine{},
+		queue: newClaudeQueue(), awaited: map[string]bool{},
+	}
 }
 
 func (c *claudeCode) genuine(r record) bool {
@@ -92,6 +98,13 @@ func claudeBody(r record) (transcript.Body, error) {
 	case "custom-title":
 		title := r.str("customTitle")
 		return transcript.Meta{Title: &title}, nil
+	case "attachment":
+		prompt := queuedPrompt(r)
+		if content, ok := prompt.content("prompt"); ok && prompt != nil {
+			f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+			return withContent(f, content, !jsontext.IsArray(prompt["prompt"])), nil
+		}
+		return aside(kind), nil
 	case "system", "progress", "summary", "ai-title", "tag", "file-history-snapshot", "queue-operation", "last-prompt", "agent-name":
 		return aside(kind), nil
 	default:
@@ -108,63 +121,81 @@ func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcrip
 	_, summary := made[0].Body.(transcript.Compaction)
 	boundary := r.str("subtype") == "compact_boundary"
 	row := treeRow{offset: offset, entry: uuid, said: said, side: r.flag("isSidechain"), parent: noRow}
-	switch up := r.str("parentUuid"); {
-	case up != "":
-		row.parent = c.parent(up, row.side)
-	case boundary:
-		row.parent = c.parent(r.str("logicalParentUuid"), row.side)
-	case summary:
-		row.parent = c.leaf
-	}
-	info := claudeRow{answer: noRow}
-	if _, info.repeat = c.byID[uuid]; info.repeat {
+	info := claudeRow{answer: noRow, call: noRow}
+	_, info.repeat = c.byID[uuid]
+	if info.repeat {
 		row.entry, uuid = atOffset(offset), ""
+	} else if said && !row.side {
+		info.repeat = c.queue.repeats(r, f)
 	}
-	n := c.add(uuid, row)
+	n := len(c.rows)
+	up := r.str("parentUuid")
+	if boundary && up == "" {
+		up = r.str("logicalParentUuid")
+	}
+	above, known := c.byID[up]
+	if !known && up != "" {
+		c.awaited[up] = true
+	}
+	known = known && c.rows[above].side == row.side
+	info.node = noRow
+	if known {
+		info.node = c.info[above].node
+	}
+	part, branch := talk, noRow
+	if row.side {
+		part = helpers
+	}
+	switch m := moveOf(r, f); {
+	case info.repeat, !said && !summary && !boundary: // without words of its own
+		if info.node = c.nearest(info.node, part); info.node != noRow {
+			branch = c.of[info.node]
+		}
+	case !known && (row.side || up == "" && m != follows && !c.awaited[uuid]):
+		branch = c.root(n, part)
+	default:
+		if hasResult(f) {
+			info.call = info.node
+		}
+		if c.awaited[uuid] {
+			m = follows
+		}
+		row.parent, branch = c.put(n, claudeParent{node: info.node, direct: known && info.node == above}, m, part)
+	}
+	c.of = append(c.of, branch)
+	if n = c.add(uuid, row); !info.repeat && (said || summary || boundary) {
+		info.node = n
+	}
 	if said && f.Role == transcript.RoleAssistant {
-		info.answer = n
-		if id := object(r["message"]).str("id"); id != "" && !info.repeat {
-			if _, ok := c.answers[id]; !ok {
-				c.answers[id] = n
-			}
-			info.answer = c.answers[id]
-		}
-		if info.answer != n { // only the last row is complete
-			c.ends[info.answer] = transcript.MessageLine{StopReason: f.StopReason, Usage: f.Usage}
-		}
-	}
-	for _, b := range f.Content {
-		if _, ok := b.(transcript.ToolResultBlock); ok {
-			info.result = true
-		}
+		info.answer = c.answer(n, r, f, info.repeat)
 	}
 	c.info = append(c.info, info)
 	if summary || boundary {
 		meta := object(r["compactMetadata"])
 		c.bounds = append(c.bounds, claudeBound{n, summary, object(meta["preservedSegment"]).str("headUuid"), meta.number("preTokens")})
 	}
-	switch {
-	case info.repeat:
-	case row.side:
-		c.helper = n
-	default:
-		c.leaf = n
-	}
 }
 
-// parent returns the row with a uuid. If it is missing, a helper's row is a
-// root: the rows before it belong to another conversation.
-func (c *claudeCode) parent(uuid string, side bool) int {
-	if _, ok := c.byID[uuid]; !ok && side {
-		return noRow
+// answer returns the first row of the answer that row n is part of. A repeat is
+// only itself.
+func (c *claudeCode) answer(n int, r record, f transcript.MessageLine, repeat bool) int {
+	first := n
+	if id := object(r["message"]).str("id"); id != "" && !repeat {
+		if _, ok := c.answers[id]; !ok {
+			c.answers[id] = n
+		}
+		first = c.answers[id]
 	}
-	return c.tree.parent(uuid)
+	if first != n { // only the last row is complete
+		c.ends[first] = transcript.MessageLine{StopReason: f.StopReason, Usage: f.Usage}
+	} else if !repeat {
+		c.branches[c.of[n]].answer = n
+	}
+	return first
 }
 
 func (c *claudeCode) settle() {
-	if c.leaf == noRow {
-		c.leaf = c.helper
-	}
+	c.leaf = c.end()
 	c.walk()
 	live := map[int]bool{} // the answers of the path, by their first row
 	for i, info := range c.info {
@@ -178,8 +209,8 @@ func (c *claudeCode) settle() {
 		case row.live || info.repeat:
 		case info.answer != noRow:
 			row.live = live[info.answer]
-		case info.result && row.parent != noRow:
-			row.live = c.rows[row.parent].live && c.info[row.parent].answer != noRow
+		case info.call != noRow:
+			row.live = c.rows[info.call].live && c.info[info.call].answer != noRow
 		}
 	}
 	c.kept, c.tokens = map[int64]keeper{}, map[int64]int{}
@@ -204,6 +235,10 @@ func (c *claudeCode) settle() {
 }
 
 func (c *claudeCode) place(offset int64, made []transcript.Entry) []transcript.Entry {
+	if i := c.index(offset); i >= 0 && c.info[i].repeat {
+		made[0].ID = c.rows[i].entry
+		return setAside(made, "repeat")
+	}
 	made = c.tree.place(offset, made)
 	switch b := made[0].Body.(type) {
 	case transcript.Compaction:

@@ -73,7 +73,7 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 	return "", false, nil
 }
 
-// detectDocument returns the dialect of a document, which is no file of records.
+// detectDocument returns the dialect of a document: a file of one JSON value.
 func detectDocument(r io.ReaderAt, size int64) (Dialect, error) {
 	outline, err := document.Outline(r, size)
 	switch {

@@ -25,6 +25,10 @@
 //     history, and excluded for one that was never meant for the model. Any
 //     other name is the type of the record, such as model_change. Of a tree
 //     these are all rows off the path to its leaf.
+//   - Rows of Claude Code that hold no words (progress, hooks, errors of the API) do
+//     not belong to its tree: the next message follows the nearest one above them. A
+//     branch begins only where the user went back and typed. Texts that the user
+//     typed while a tool ran are messages at their place, once.
 //   - A record that is not understood becomes transcript.Unknown.
 //
 // No record is left out: each is the line of an entry, and every other byte is
@@ -58,9 +62,10 @@
 // to, and differs within a file. So do rows of a tree with the ID of an earlier
 // row.
 //
-// A time needs a zone. One without is not taken for UTC: the entry then has no
-// time, like one whose time cannot be read. Numbers are Unix seconds, those
-// beyond 1e11 milliseconds. The order of entries is the order of the lines.
+// A time without a zone is taken for UTC, and [InZone] gives its moment in another
+// zone. An entry whose time cannot be read has no time. Numbers are Unix
+// seconds, those beyond 1e11 milliseconds. The order of entries is the order of
+// the lines.
 //
 // The line of an entry is the record as it is in a file of lines. It is not a line of
 // the native format: to store the conversation in it, make new entries of the

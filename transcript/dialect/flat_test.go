@@ -163,8 +163,9 @@ func TestFlatTimes(t *testing.T) {
 		`"2026-02-24T11:00:00.5+0100"`:       at.Add(500 * time.Millisecond),
 		`"2026-02-24 10:00:00Z"`:             at,
 		`"2026-02-24T10:00Z"`:                at,
-		`"2026-02-24T10:00:00.123456"`:       {}, // no zone: not a known moment
-		`"2026-02-24 10:00:00"`:              {},
+		`"2026-02-24T10:00:00.123456"`:       at.Add(123456 * time.Microsecond),
+		`"2026-02-24 10:00:00"`:              at,
+		`"2026-02-24T10:00"`:                 at,
 		`"2026-02-24"`:                       {},
 		`"..."`:                              {},
 		`""`:                                 {},
@@ -183,7 +184,7 @@ func TestFlatTimes(t *testing.T) {
 	} {
 		for _, d := range flat {
 			recs := read(t, d, `{"type":"user","content":"x","ts":`+in+`}`)
-			if got := recs[0].Entry.Time; !got.Equal(want) || got.Location() != time.UTC {
+			if got := recs[0].Entry.Time; !got.Equal(want) {
 				t.Errorf("%s: %s is %v, want %v", d, in, got, want)
 			}
 			recs = read(t, d, `{"type":"session","created":`+in+`}`)

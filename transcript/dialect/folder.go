@@ -104,19 +104,23 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 	}
 	g.missing()
 	slices.SortFunc(f.sessions, func(a, b Session) int {
+		if isHelper(a) != isHelper(b) {
+			return map[bool]int{true: 1, false: -1}[isHelper(a)]
+		}
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Key, b.Key), cmp.Compare(a.part.start, b.part.start))
 	})
 	return f, errors.Join(errs...)
 }
 
-// Sessions yields the sessions in the order of their paths. Each transcript is
-// read once, for data outside of the index. The sequence may be ranged over
-// several times; errors are in Session.Err.
+// Sessions yields the sessions in the order of their paths, and last the helpers
+// of Claude Code. Each transcript is read once, for data outside of the index.
+// The sequence may be ranged over several times; errors are in Session.Err.
 func (f *Folder) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
+		known := helperCalls{}
 		for _, s := range f.sessions {
 			if s.Err == nil {
-				s.survey()
+				s.survey(func(line []byte) { known.note(&s, line) })
 			}
 			if !yield(s) {
 				return

@@ -47,6 +47,9 @@ func describe(t *testing.T, fsys fs.FS) string {
 		fmt.Fprintf(&sb, "  key=%q agent=%q title=%q labels=%q %s %s indexed=%v put away=%v\n",
 			s.Key, s.Agent, s.Title, s.Labels, when(s.Created), when(s.Updated), s.Indexed, s.PutAway)
 		fmt.Fprintf(&sb, "  messages=%d compactions=%d asides=%v unknown=%v damage=%v archives=%q\n", s.Messages, s.Compactions, s.Asides, s.Unknown, s.Damage, s.Archives)
+		if s.Parent != "" {
+			fmt.Fprintf(&sb, "  parent=%q call=%q\n", s.Parent, s.Call)
+		}
 		if s.Err != nil {
 			fmt.Fprintf(&sb, "  %v\n", s.Err)
 			continue

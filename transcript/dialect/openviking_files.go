@@ -69,7 +69,7 @@ func (v *vikingOutput) file(name string, messages []vikingMessage) error {
 		return err
 	}
 	for _, m := range messages {
-		if _, err := l.buf.Write(v.line(m)); err != nil {
+		if _, err := l.buf.Write(v.w.mend(v.line(m))); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (v *vikingOutput) tools(messages []vikingMessage, written map[string]bool) 
 				continue
 			}
 			dir = safeName(p.call.ID)
-			if err := v.w.put(path.Join(v.dir, "tools", dir, "tool.json"), v.record(p.call)); err != nil {
+			if err := v.w.put(path.Join(v.dir, "tools", dir, "tool.json"), v.w.mend(v.record(p.call))); err != nil {
 				return err
 			}
 		}

@@ -30,9 +30,13 @@ type Session struct {
 	Owner   string  `json:"owner,omitempty"` // the user in whose folder it is
 	// Title is the session's title by the program or its user, else the
 	// beginning of the first text of the user.
-	Title   string    `json:"title,omitempty"`
-	Titled  bool      `json:"titled,omitempty"` // Title is not just the beginning of that text
-	Labels  []string  `json:"labels,omitempty"` // of the session or of its entries
+	Title  string   `json:"title,omitempty"`
+	Titled bool     `json:"titled,omitempty"` // Title is not just the beginning of that text
+	Labels []string `json:"labels,omitempty"` // of the session or of its entries
+	// Parent is the ID of the session that started this one as a helper, and Call
+	// the ID of the tool call there. Call is empty if no record names the helper.
+	Parent  string    `json:"parent,omitempty"`
+	Call    string    `json:"call,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 	Updated time.Time `json:"updated,omitzero"`
 	Indexed bool      `json:"indexed,omitempty"` // an index lists it
@@ -144,8 +148,9 @@ func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
 	return Detect(r, size)
 }
 
-// survey reads the transcript for data missing in indexes.
-func (s *Session) survey() {
+// survey reads the transcript for data missing in indexes, and calls each with
+// the line of every entry.
+func (s *Session) survey(each func(line []byte)) {
 	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
 	var first, fromText, byHand, made string
 	updated := !s.Updated.IsZero() // from an index
@@ -160,6 +165,7 @@ func (s *Session) survey() {
 		if !rec.HasEntry() {
 			continue
 		}
+		each(rec.Entry.Line())
 		if t := rec.Entry.Time; !t.IsZero() {
 			if s.Created.IsZero() {
 				s.Created = t
@@ -168,8 +174,17 @@ func (s *Session) survey() {
 				s.Updated = t
 			}
 		}
+		meta := func(m transcript.Meta) {
+			if m.Title != nil {
+				byHand = *m.Title
+			}
+			if m.Labels != nil {
+				s.Labels = m.Labels
+			}
+		}
 		switch b := rec.Entry.Body.(type) {
 		case transcript.Header:
+			meta(b.Meta)
 			s.Key = cmp.Or(s.Key, b.Key)
 			if s.Created.IsZero() {
 				s.Created = b.Created
@@ -193,12 +208,7 @@ func (s *Session) survey() {
 		case transcript.Compaction:
 			s.Compactions++
 		case transcript.Meta:
-			if b.Title != nil {
-				byHand = *b.Title
-			}
-			if b.Labels != nil {
-				s.Labels = b.Labels
-			}
+			meta(b)
 		case transcript.Unknown:
 			s.Unknown[b.Kind]++
 		case transcript.Custom:

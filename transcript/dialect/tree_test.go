@@ -119,7 +119,7 @@ func TestClaudeCodeTrees(t *testing.T) {
 		rows       []string
 	}{
 		{"an edited first message", "(branch) 2", []string{user("a", `null`, "1"), user("b", `null`, "2")}},
-		{"a row twice", "1 (branch) 2", []string{user("a", `null`, "1"), user("a", `null`, "1"), user("b", `"a"`, "2")}},
+		{"a row twice", "1 (repeat) 2", []string{user("a", `null`, "1"), user("a", `null`, "1"), user("b", `"a"`, "2")}},
 		{"a parent that is not there", "1 2", []string{user("a", `null`, "1"), user("b", `"x"`, "2")}},
 		{"a parent behind its child", "1 3 2 4", []string{user("a", `null`, "1"), user("c", `"b"`, "3"), user("b", `"a"`, "2"), user("d", `"c"`, "4")}},
 		{"a circle behind a root", "1 2 3", []string{user("x", `null`, "1"), user("a", `"b"`, "2"), user("b", `"a"`, "3")}},

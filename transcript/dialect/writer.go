@@ -36,12 +36,14 @@ type Writer struct {
 	names  map[string]bool   // of the files and folders that are taken
 	agents map[string]string // agent -> its folder
 	open   []*lines
+	mended int // lines and files of the session at hand
 	closed bool
 }
 
 // Losses counts content that a dialect cannot hold, by name: the type of a
 // block or of an entry, "error" for the mark of a failed call, "time" for lines
-// whose time is not known.
+// whose time is not known, and "half-surrogate" for lines in which halves of
+// surrogate pairs became U+FFFD.
 type Losses map[string]int
 
 // target writes the sessions of one dialect.
@@ -100,6 +102,7 @@ func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (L
 		return nil, errors.New("dialect: the writer is closed, or not from NewWriter")
 	}
 	x := &exchange{losses: Losses{}, time: s.Created}
+	w.mended = 0
 	out, err := w.form.begin(w, s)
 	if err == nil {
 		err = x.all(entries, out)
@@ -108,6 +111,9 @@ func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (L
 		_ = l.file.Close()
 	}
 	w.open = nil
+	if w.mended > 0 {
+		x.losses["half-surrogate"] = w.mended
+	}
 	if err != nil {
 		return x.losses, fmt.Errorf("dialect: writing session %s: %w", s.ID, err)
 	}
@@ -146,10 +152,19 @@ func (w *Writer) lines(name string) (*lines, error) {
 }
 
 func (l *lines) add(o *jsontext.Object) error {
-	n, err := l.buf.Write(append(o.End(), '\n'))
+	n, err := l.buf.Write(append(l.w.mend(o.End()), '\n'))
 	l.rows++
 	l.size += int64(n)
 	return err
+}
+
+// mend returns JSON without halves of surrogate pairs: Python reads them, and
+// then fails to write them.
+func (w *Writer) mend(doc []byte) []byte {
+	if jsontext.MendSurrogates(doc) {
+		w.mended++
+	}
+	return doc
 }
 
 func (l *lines) close() error {

@@ -72,6 +72,7 @@ type imported struct {
 	Records  int            `json:"records"`
 	Appended int            `json:"appended"`
 	Lost     dialect.Losses `json:"lost,omitempty"`
+	Aside    map[string]int `json:"aside,omitempty"` // records that no model is shown, by name
 	Failed   *failure       `json:"failed,omitempty"`
 }
 

@@ -46,7 +46,7 @@ func importSessions(ctx context.Context, c *call) error {
 	err := c.value(reports, func() {
 		for _, im := range reports {
 			if im.Failed == nil {
-				c.say("%s: %d of %d records are new", im.Session.ID, im.Appended, im.Records)
+				c.say("%s: %d of %d records are new%s", im.Session.ID, im.Appended, im.Records, convert.Without(im.Lost, im.Aside))
 			}
 		}
 	})

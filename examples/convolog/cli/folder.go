@@ -222,7 +222,7 @@ func (f *folder) take(ctx context.Context, name, from string, opts *exchange.Imp
 			return err
 		}
 		for _, r := range reports {
-			im := imported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, nil}
+			im := imported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, r.Source.Asides, nil}
 			if r.Err != nil {
 				im.Failed = &failure{r.Err.Error()}
 			}

@@ -104,6 +104,9 @@ func listSessions(ctx context.Context, c *call) error {
 		}
 		for _, i := range infos {
 			what := cmp.Or(i.Title, i.Key)
+			if i.Parent.Session != "" {
+				what = "(sub-agent) " + what
+			}
 			if i.State != session.Live {
 				what = "(" + string(i.State) + ") " + what
 			}
@@ -141,6 +144,7 @@ func getSession(ctx context.Context, c *call) error {
 			{"key", i.Key},
 			{"title", i.Title},
 			{"owner", i.Owner},
+			{"parent", i.Parent.Session},
 			{"labels", strings.Join(i.Labels, ", ")},
 			{"state", cmp.Or(string(i.State), "live")},
 			{"created", stamp(i.CreatedAt)},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"time"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -30,6 +31,7 @@ type Reader struct {
 	from    driver.Cursor      // where the history begins; 0 if all lines were read; set by Begin
 	summary
 	counted driver.Cursor // the row covers the lines before it: set by Begin and fill
+	last    lastLine      // set by take and Own
 
 	statuses map[string]string // the last one of each call until it is made again: see noteStatuses; may be nil
 
@@ -41,6 +43,26 @@ type Reader struct {
 
 	cut  map[string]int // entries of incomplete batches, by idempotency key, until a later batch has the key
 	news []News         // until TakeNews
+}
+
+// A lastLine is the line before another one, and the latest time of all lines before that.
+type lastLine struct {
+	id     string
+	time   time.Time
+	newest time.Time
+}
+
+// next takes a line. Repeated means that it is the last one again, and late that it is
+// older than one before it, and may be a repetition.
+func (l *lastLine) next(e transcript.Entry) (repeated, late bool) {
+	if _, header := e.Body.(transcript.Header); header { // of a fork it is newer than the copies
+		return false, false
+	}
+	repeated, late = e.ID != "" && e.ID == l.id && e.Time.Equal(l.time), e.Time.Before(l.newest) && !e.Time.IsZero()
+	if l.id, l.time = e.ID, e.Time; e.Time.After(l.newest) {
+		l.newest = e.Time
+	}
+	return repeated, late
 }
 
 // News is damage that was found, or the number of entries of a cut batch that a later one
@@ -168,6 +190,9 @@ func (r *Reader) Own(res driver.Result, entries []transcript.Entry) error {
 			return err
 		}
 	}
+	for _, e := range entries {
+		_, _ = r.last.next(e)
+	}
 	r.Next, r.keyedAt = res.End, res.Start
 	for len(entries) > 0 {
 		n := max(entries[0].Batch, 1)
@@ -188,6 +213,16 @@ func (r *Reader) take(rec transcript.Record) error {
 		r.news = append(r.news, News{Damage: *rec.Damage})
 	}
 	if rec.HasEntry() {
+		repeated, late := r.last.next(rec.Entry)
+		switch {
+		case repeated || r.Fold.Repeats(rec.Entry):
+			d := transcript.Damage{Kind: transcript.DamageRepeated, Offset: rec.Offset, Size: rec.End - rec.Offset}
+			r.Damage = append(r.Damage, d)
+			r.news = append(r.news, News{Damage: d})
+			return nil
+		case late && r.from > 0: // it may repeat a line that was not read
+			return ErrRewound
+		}
 		if err := r.count(rec.Entry, driver.Cursor(rec.Offset)); err != nil {
 			return err
 		}
@@ -243,20 +278,47 @@ func (r *Reader) fill(scan Scan) error {
 	if r.Filled() {
 		return nil
 	}
-	row, copies := r.row, r.copiedLeft // entries of this process count once
+	before := r.summary // entries of this process count once
+	err := r.recount(scan, nil)
+	if errors.Is(err, errLate) {
+		r.summary, r.counted = summary{row: driver.Row{ID: before.row.ID, Agent: before.row.Agent, Key: before.row.Key, Gen: before.row.Gen}}, 0
+		err = r.recount(scan, map[string]bool{})
+	}
+	if err != nil {
+		r.summary = before
+		return err
+	}
+	r.counted = r.Next
+	return nil
+}
+
+// errLate means that a line is not newer than the one before it.
+var errLate = errors.New("a line is late")
+
+// recount counts the lines that the row lacks, those that were seen only once. If seen is
+// nil, it stops with errLate at a line that may be a repetition.
+func (r *Reader) recount(scan Scan, seen map[string]bool) error {
+	last := lastLine{newest: r.row.UpdatedAt}
 	for rec, err := range scan(r.counted, driver.Forward) {
 		if err == nil && driver.Cursor(rec.Offset) >= r.Next {
 			break
 		}
 		if err == nil && rec.Entry.Body != nil {
+			repeated, late := last.next(rec.Entry)
+			switch {
+			case repeated || seen[rec.Entry.ID]:
+				continue
+			case late && seen == nil:
+				return errLate
+			case seen != nil:
+				seen[rec.Entry.ID] = true
+			}
 			err = r.note(rec.Entry)
 		}
 		if err != nil {
-			r.row, r.copiedLeft = row, copies
 			return err
 		}
 	}
-	r.counted = r.Next
 	return nil
 }
 

@@ -165,6 +165,9 @@ func TestConvertToStore(t *testing.T) {
 				t.Errorf("%s:\n%q\nwant\n%q", program, got, want)
 			}
 		}
+		if program == "claude-code" {
+			require.Contains(t, out.String(), ", set aside 2 branch")
+		}
 		if first, _, _ := strings.Cut(out.String(), "\n"); !strings.HasPrefix(dry.String(), first) {
 			t.Errorf("%s: a dry run says\n%swant\n%s", program, &dry, &out)
 		}

@@ -110,7 +110,7 @@ func (st store) write(ctx context.Context, sessions iter.Seq[exchange.Source]) i
 				im.Err = fmt.Errorf("%s: %w", cmp.Or(im.Source.Path, im.Source.ID), im.Err)
 			}
 			line := fmt.Sprintf("%s: session %s of agent %s, %d of %d records are new%s",
-				about(im.Source), im.Session.ID, im.Session.Agent, im.Appended, im.Records, without(im.Lost))
+				about(im.Source), im.Session.ID, im.Session.Agent, im.Appended, im.Records, Without(im.Lost, im.Source.Asides))
 			if !yield(line, im.Err) {
 				return
 			}
@@ -220,7 +220,7 @@ func (p program) write(ctx context.Context, sessions iter.Seq[exchange.Source]) 
 		lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
 			return exchange.Export(ctx, own, p.w, s.Info())
 		})
-		return about(s.Info()) + without(lost), err
+		return about(s.Info()) + Without(lost, nil), err
 	})
 }
 
@@ -267,7 +267,7 @@ func (f documents) one(ctx context.Context, s exchange.Source) (string, error) {
 		}
 		return lost, err
 	})
-	return about(s.Info()) + ": " + name + without(lost), err
+	return about(s.Info()) + ": " + name + Without(lost, nil), err
 }
 
 // name returns a file name made of the ID, or of other if the ID is not a valid name. It
@@ -294,10 +294,15 @@ func about(s dialect.Session) string {
 	return fmt.Sprintf("%s %s, %d messages", s.Dialect, cmp.Or(s.ID, s.Path), s.Messages)
 }
 
-func without(lost dialect.Losses) string {
+// Without returns the part of a line about content that was lost, and about records that
+// no model is shown.
+func Without(lost dialect.Losses, aside map[string]int) string {
 	var sb strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
 		fmt.Fprintf(&sb, ", without %d %s", lost[name], name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(aside)) {
+		fmt.Fprintf(&sb, ", set aside %d %s", aside[name], name)
 	}
 	return sb.String()
 }

@@ -136,6 +136,9 @@ func (f *Finding) take(batcher *transcript.Batcher, rec transcript.Record) []tra
 		if f.Session == "" {
 			f.Session, f.Key = rec.Entry.ID, b.Key
 		}
+		if b.Meta.Title != nil {
+			f.Title = *b.Meta.Title
+		}
 	case transcript.Meta:
 		if b.Title != nil {
 			f.Title = *b.Title

@@ -1,0 +1,136 @@
+package session_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Lines that stand twice are shown once, counted once and reported, wherever a
+// union of two copies has put them.
+func TestDoubledLines(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "doubled.jsonl"))
+	require.NoError(t, err)
+	whole := strings.SplitAfter(strings.TrimSuffix(string(data), "\n")+"\n", "\n")
+	whole = whole[:len(whole)-2] // the last line stands twice, and nothing follows it
+	for name, lines := range map[string][]string{
+		"the last line":  slices.Concat(whole, whole[len(whole)-1:]),
+		"every line":     twice(whole),
+		"all lines":      slices.Concat(whole, whole),
+		"all but a head": slices.Concat(whole, whole[1:]),
+		"a beginning":    slices.Concat(whole, whole[:4]),
+		"a call":         slices.Concat(whole, whole[2:4]),
+		"four times":     slices.Concat(whole, whole, whole, whole),
+	} {
+		dir := t.TempDir()
+		sessions := filepath.Join(dir, "agents", "main", "sessions")
+		require.NoError(t, os.MkdirAll(sessions, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(sessions, "doubled.jsonl"), []byte(strings.Join(lines, "")), 0o600))
+		checkDoubled(t, name, dir, len(lines)-len(whole))
+		checkDoubled(t, name+", again", dir, len(lines)-len(whole))
+	}
+}
+
+func twice(lines []string) (all []string) {
+	for _, line := range lines {
+		all = append(all, line, line)
+	}
+	return all
+}
+
+func checkDoubled(t *testing.T, name, dir string, repeated int) {
+	t.Helper()
+	st, err := session.Open(dir, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, st.Close()) }()
+	s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: "doubled"})
+	require.NoError(t, err, name)
+	info, err := s.Info(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, info.Usage["claude-opus-4-8"].Answers, name)
+	require.Equal(t, 3, info.Messages, name)
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Len(t, h.Messages, 4, name)
+	require.Equal(t, "Paid.", h.Messages[3].Text(), name)
+	health, err := s.Health(t.Context())
+	require.NoError(t, err)
+	require.Len(t, health.Damage, repeated, name)
+	for _, d := range health.Damage {
+		require.Equal(t, transcript.DamageRepeated, d.Kind, name)
+	}
+	p, err := s.Pending(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, p.Calls, name)
+}
+
+// A repetition counts once even if its first copy is older than the lines that
+// the history needs, and if another program appends it to a session in use.
+func TestDoubledAfterCompaction(t *testing.T) {
+	dir := t.TempDir()
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	open := func() *session.Store {
+		st, err := session.Open(dir, &session.Options{Now: func() time.Time { at = at.Add(time.Second); return at }})
+		require.NoError(t, err)
+		return st
+	}
+	st := open()
+	s, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "ana"}, nil)
+	require.NoError(t, err)
+	answer := func(text string) transcript.Response {
+		return transcript.Response{Model: "m", Message: transcript.AssistantText(text), Usage: transcript.Usage{Input: 10, Output: 1}}
+	}
+	_, err = s.Append(t.Context(), transcript.UserText("one"))
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), answer("two"))
+	require.NoError(t, err)
+	ids, err := s.Append(t.Context(), transcript.UserText("three"))
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.Compaction{Summary: "counted", FirstKept: ids[0], CoversTo: ids[0]})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), answer("four"))
+	require.NoError(t, err)
+	want, err := s.History(t.Context())
+	require.NoError(t, err)
+	name := filepath.Join(dir, "agents", "main", "sessions", s.Ref().ID+".jsonl")
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	check := func(repeated int) {
+		t.Helper()
+		h, err := s.History(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want.Messages, h.Messages)
+		info, err := s.Info(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, info.Usage["m"].Answers)
+		require.Equal(t, 4, info.Messages)
+		health, err := s.Health(t.Context())
+		require.NoError(t, err)
+		require.Len(t, health.Damage, repeated)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	n := 0
+	for _, more := range []string{lines[1] + lines[2], lines[2], string(data), lines[3]} {
+		f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteString(more)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		n += strings.Count(more, "\n")
+		check(n)
+		require.NoError(t, st.Close())
+		st = open()
+		s, err = st.Get(t.Context(), s.Ref())
+		require.NoError(t, err)
+		check(n)
+	}
+	require.NoError(t, st.Close())
+}

@@ -1,0 +1,147 @@
+package dialect
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// claudeBranches sorts the messages of a file into branches. A branch begins
+// only where the user went back and typed. Every other message follows the last
+// one of its parent's branch, wherever its parent stands in it.
+type claudeBranches struct {
+	branches []claudeBranch
+	of       []int  // the branch of each row, or of the message above it, noRow for none
+	now      [2]int // by part: the branch of the last message of the user, noRow for none
+	last     int    // the last message of the conversation in the file
+}
+
+// A claudePart is the conversation or the helpers of a file.
+type claudePart int
+
+const (
+	talk claudePart = iota
+	helpers
+)
+
+// claudeBranch holds the rows that decide about the next message.
+type claudeBranch struct {
+	tip    int // the last message
+	typed  int // the last one that the user typed, or that began a branch of this one
+	answer int // the last first row of an answer
+}
+
+// claudeParent is the parent of a message.
+type claudeParent struct {
+	node   int  // the message itself or the nearest one above, noRow for none
+	direct bool // the row names node itself
+}
+
+// A claudeMove is the way in which a message can begin a branch.
+type claudeMove int
+
+const (
+	follows claudeMove = iota // never: the program wrote it, or queued it
+	replaces
+	returns
+)
+
+// interrupted begins the rows that the program writes where the user stopped it.
+const interrupted = "[Request interrupted by user"
+
+// moveOf returns the move of a message. A text of the user returns to its
+// parent. A text that the program wrote for the user, the output of a local
+// command for example, only replaces an earlier text of the user.
+func moveOf(r record, f transcript.MessageLine) claudeMove {
+	switch {
+	case f.Role != transcript.RoleUser, r.str("type") != transcript.TypeUser, hasResult(f), strings.HasPrefix(f.Message().Text(), interrupted):
+		return follows
+	case r.flag("isMeta"):
+		return replaces
+	}
+	return returns
+}
+
+func newClaudeBranches() claudeBranches {
+	return claudeBranches{now: [2]int{noRow, noRow}, last: noRow}
+}
+
+// root begins a branch with row n that has no parent.
+func (c *claudeBranches) root(n int, part claudePart) (branch int) {
+	return c.begin(n, n, part)
+}
+
+func (c *claudeBranches) begin(n, typed int, part claudePart) (branch int) {
+	c.branches = append(c.branches, claudeBranch{tip: n, typed: typed, answer: noRow})
+	branch = len(c.branches) - 1
+	c.now[part] = branch
+	c.note(n, part)
+	return branch
+}
+
+func (c *claudeBranches) note(n int, part claudePart) {
+	if part == talk {
+		c.last = n
+	}
+}
+
+// put adds row n below its parent, and returns the row before it and its
+// branch.
+func (c *claudeBranches) put(n int, p claudeParent, m claudeMove, part claudePart) (before, branch int) {
+	at := c.now[part]
+	if p.node != noRow {
+		at = c.of[p.node]
+	}
+	if at == noRow { // the first message
+		return noRow, c.begin(n, noRow, part)
+	}
+	b := &c.branches[at]
+	switch {
+	case m == follows || p.node == noRow || p.node == b.tip:
+	case b.typed > p.node, m == returns && p.direct && b.answer > p.node:
+		b.typed = n
+		return p.node, c.begin(n, n, part)
+	}
+	before, b.tip = b.tip, n
+	if m != follows {
+		b.typed, c.now[part] = n, at
+	}
+	c.note(n, part)
+	return before, at
+}
+
+// nearest returns the nearest message above a row without words. The program
+// writes such rows late, so in a conversation it is the last message of the file;
+// of several helpers it is the last one of the helper that the parent belongs to.
+func (c *claudeBranches) nearest(parent int, part claudePart) (node int) {
+	branch := c.now[part]
+	switch {
+	case part == talk:
+		return c.last
+	case parent != noRow:
+		branch = c.of[parent]
+	}
+	if branch == noRow {
+		return noRow
+	}
+	return c.branches[branch].tip
+}
+
+// end returns the row that the conversation ends with. Without one it is the last
+// of a helper.
+func (c *claudeBranches) end() int {
+	for _, branch := range c.now {
+		if branch != noRow {
+			return c.branches[branch].tip
+		}
+	}
+	return noRow
+}
+
+func hasResult(f transcript.MessageLine) bool {
+	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool {
+		_, ok := b.(transcript.ToolResultBlock)
+		return ok
+	})
+}

@@ -1,0 +1,63 @@
+package dialect
+
+import (
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// queuedPrompt returns the attachment of a row with a text that the user typed
+// while the program worked, else nil. Commands and notices of the program are
+// queued as well.
+func queuedPrompt(r record) record {
+	a := object(r["attachment"])
+	mode, origin := a.str("commandMode"), object(a["origin"]).str("kind")
+	if a.str("type") != "queued_command" || a["prompt"] == nil || a.flag("isMeta") ||
+		mode != "" && mode != "prompt" || origin != "" && origin != "human" {
+		return nil
+	}
+	return a
+}
+
+// claudeQueue finds texts of the user with two rows: one as a queued prompt and
+// one as a message. Equal words are one text only within a turn: the user may
+// type them again.
+type claudeQueue struct {
+	queued  map[string]int  // texts of the turn without a message yet
+	typed   map[string]int  // texts since the last answer without a queued prompt yet
+	sources map[string]bool // uuids of messages that a queued prompt names
+}
+
+func newClaudeQueue() claudeQueue {
+	return claudeQueue{queued: map[string]int{}, typed: map[string]int{}, sources: map[string]bool{}}
+}
+
+// repeats reports whether an earlier row holds the text of a message.
+func (q *claudeQueue) repeats(r record, f transcript.MessageLine) bool {
+	if f.Role != transcript.RoleUser {
+		clear(q.typed)
+		if f.StopReason == transcript.StopEndTurn {
+			clear(q.queued)
+		}
+		return false
+	}
+	text := strings.TrimSpace(f.Message().Text())
+	if hasResult(f) || text == "" {
+		return false
+	}
+	if prompt := queuedPrompt(r); prompt != nil {
+		q.sources[prompt.str("source_uuid")] = true
+		return pair(q.typed, q.queued, text)
+	}
+	return pair(q.queued, q.typed, text) || q.sources[r.str("uuid")]
+}
+
+// pair takes a text from those that wait, or adds it to the others.
+func pair(waiting, others map[string]int, text string) bool {
+	if waiting[text] > 0 {
+		waiting[text]--
+		return true
+	}
+	others[text]++
+	return false
+}
