@@ -4,6 +4,8 @@ package title
 import (
 	"strings"
 	"unicode"
+
+	"github.com/convolog/convolog/internal/unseen"
 )
 
 // runes is the longest title that is made.
@@ -33,17 +35,15 @@ func Cut(text string) string {
 }
 
 // Clean returns a title as it is stored: valid UTF-8 without control characters and
-// those that turn the direction of a text. White space of every kind is a space.
+// others that a screen does not show. White space of every kind is a space.
 func Clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
+	spaced := strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
 			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
-			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\ufffd"))
+	return unseen.Replace(spaced, func(rune) string { return "" })
 }
 
 // afterBlock returns the text after a block that a trimmed one begins with.

@@ -5,30 +5,32 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
+
+	"github.com/convolog/convolog/internal/unseen"
 )
 
 // Printable returns text without the characters that command a terminal, break
-// lines or turn them around, but for those in keep.
+// lines, turn them around or hide, but for those in keep.
 func Printable(text, keep string) string {
-	return strings.Map(func(r rune) rune {
-		if commands(r) && !strings.ContainsRune(keep, r) {
-			return unicode.ReplacementChar
+	return unseen.Replace(text, func(r rune) string {
+		if strings.ContainsRune(keep, r) {
+			return string(r)
 		}
-		return r
-	}, text)
+		return string(unicode.ReplacementChar)
+	})
 }
 
 // JSON returns lines of JSON with escapes for the same characters.
 func JSON(lines string) string {
-	var sb strings.Builder
-	for _, r := range lines {
-		if commands(r) && r != '\n' {
-			fmt.Fprintf(&sb, `\u%04x`, r)
-		} else {
-			sb.WriteRune(r)
+	return unseen.Replace(lines, func(r rune) string {
+		if r == '\n' {
+			return "\n"
 		}
-	}
-	return sb.String()
+		var sb strings.Builder
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&sb, `\u%04x`, unit)
+		}
+		return sb.String()
+	})
 }
-
-func commands(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Bidi_Control) }
