@@ -15,11 +15,12 @@ const (
 	Read   = "recall_read"
 )
 
-// Left counts the omissions of a compaction: messages and names of files since the
-// beginning of the conversation, and texts of the user that are shown in part.
+// Left counts the omissions of a compaction: messages and mentions of files since the
+// beginning of the conversation, and texts of the user that are shown in part. A file that
+// was omitted, used again and omitted again has two mentions: its name is not kept.
 type Left struct{ Messages, Files, Texts int }
 
-const counts = "[Left out: %d messages as they were, %d names of files, parts of %d texts of the user. "
+const counts = "[Left out: %d messages as they were, %d mentions of files, parts of %d texts of the user. "
 
 // Notice is the last line of a summary for a model that is offered the tools.
 func (l Left) Notice() string {
