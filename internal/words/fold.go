@@ -176,14 +176,9 @@ func takesVariants(base rune) bool { return base >= 0x2000 } // signs and Han
 // isIgnored reports whether a character is never seen.
 func isIgnored(r rune) bool { return r >= 0xad && unicode.Is(ignored, r) }
 
-// isInside reports whether a text begins with an ignored character or an accent, and
-// so not with a first character. So a long run of them is not read again from each.
-func (t *folding) isInside(text string, first rune) bool {
-	r, _ := utf8.DecodeRuneInString(text)
-	if i := t.at(r); i > 0 && len(t.keys[i]) > 0 {
-		r = t.keys[i][0]
-	}
-	return isIgnored(r) || isAccent(r) && !isAccent(first)
+// mayJoin reports whether some texts have a character as a part of the one before it.
+func mayJoin(r rune) bool {
+	return isAccent(r) || unicode.In(r, points, tones, variants) || 0x1161 <= r && r < 0x11c3 // parts of a syllable
 }
 
 // isAccent reports whether a mark makes another letter of the one before it.
