@@ -68,13 +68,13 @@ func TestShortSummariesOfLanguages(t *testing.T) {
 				said := []transcript.Message{transcript.UserText(lines[i%len(lines)]), transcript.AssistantText("OK")}
 				msgs, n = append(msgs, said...), n+estimate.Count("", nil, said)
 			}
-			for _, text := range strings.Split(tt.honest, "|") {
+			for text := range strings.SplitSeq(tt.honest, "|") {
 				_, err := compact.Either(says(text, nil)).Summarize(t.Context(), compact.Input{Messages: msgs, MaxTokens: 2_000})
 				if err != nil {
 					t.Errorf("honest, %q: %v", text, err)
 				}
 			}
-			for _, text := range strings.Split(tt.bad, "|") {
+			for text := range strings.SplitSeq(tt.bad, "|") {
 				_, err := compact.Either(says(text, nil)).Summarize(t.Context(), compact.Input{Messages: msgs, MaxTokens: 2_000})
 				if !errors.Is(err, compact.ErrRefused) {
 					t.Errorf("bad, %q: %v", text, err)
