@@ -454,7 +454,7 @@ func TestLanguageCheckerFlags(t *testing.T) {
 	require.Equal(t, ceiling(31), reparsed)
 }
 
-// .ci/subjects refuses subjects of commits that are not short and imperative.
+// .ci/subjects refuses a commit subject unless it is short and imperative.
 func TestLanguageOfSubjects(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -35,7 +35,7 @@ type Model struct {
 	// Name is the requested model; empty leaves it to Complete.
 	Name string
 	// Window is the context window of the model in tokens. 0 means 32,768,
-	// which is little for most.
+	// which is less than most models have.
 	Window int
 	// MaxOutput is how many tokens the model may write. 0 means 2,048, or the
 	// limit of the summary if that is more, but at most a quarter of the

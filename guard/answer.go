@@ -6,12 +6,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// transformations is the member of Usage.Extra in which package wire keeps the
-// blocks that the Messages API reports as left out of a request.
+// transformations is the member of Usage.Extra that package wire uses for a report of
+// the Messages API: the blocks that it left out of a request.
 const transformations = "input_transformations"
 
-// look learns from an answer. It returns an overflow of the kind [Silent] if
-// there is nothing in it because the prompt was too long, once.
+// look learns from an answer. If the answer is empty because the prompt was too long,
+// look returns an overflow of the kind [Silent], but only once.
 func (r *run) look(ctx context.Context, resp *transcript.Response, answer any) Overflow {
 	out, ok := r.g.inspect(resp, answer)
 	if !ok {
@@ -38,10 +38,10 @@ func (r *run) look(ctx context.Context, resp *transcript.Response, answer any) O
 		}
 		c = r.calibrate(prompt+out.Usage.Cleared(), o.Kind != NotOverflow)
 		if refuted {
-			c.Window = -1 // the one that was learned is wrong
+			c.Window = -1 // discards the learned window, which is wrong
 		}
 		if o.Rule == frontDropped {
-			c.Factor, c.Prompt = 0, 0 // the prompt was cut
+			c.Factor, c.Prompt = 0, 0 // the count is of a cut prompt
 			if r.window <= 0 || o.Limit < r.window {
 				c.Window = o.Limit
 			}
@@ -54,8 +54,7 @@ func (r *run) look(ctx context.Context, resp *transcript.Response, answer any) O
 	return Overflow{}
 }
 
-// refute forgets a window that was learned if the provider has read a prompt
-// that is longer.
+// refute discards a learned window if the provider has read a longer prompt.
 func (r *run) refute(prompt int) bool {
 	if r.known.Window <= 0 || prompt <= r.known.Window || r.mirrored(prompt) {
 		return false
@@ -64,9 +63,9 @@ func (r *run) refute(prompt int) bool {
 	return true
 }
 
-// filled returns the window by an answer that the full window has cut: prompt
-// and output together, unless a prompt far below the estimate shows that cached
-// tokens are missing.
+// filled derives the window from an answer that a full window cut: prompt and output
+// together. A prompt far below the estimate lacks its cached tokens and gives no
+// window.
 func (r *run) filled(prompt, cleared, output int) (c transcript.Calibration) {
 	if prompt < fewTokens || prompt+cleared < r.sent()/2 || r.mirrored(prompt) {
 		return c
@@ -79,7 +78,7 @@ func (r *run) filled(prompt, cleared, output int) (c transcript.Calibration) {
 	return c
 }
 
-// frontDropped is the rule of a silent overflow with a known limit.
+// frontDropped is the rule of a prompt whose front a server dropped.
 const frontDropped = "usage far below the estimate"
 
 func (r *run) silent(out Outcome) Overflow {
@@ -94,7 +93,7 @@ func (r *run) silent(out Outcome) Overflow {
 	case prompt >= fewTokens && prompt+out.Usage.Cleared() < r.sent()/2 && (r.g.CutsSilently || out.Empty && r.window <= 0):
 		o.Rule, o.Prompt = frontDropped, 0
 		if r.g.CutsSilently {
-			o.Limit = prompt + out.Usage.Output // prompt and output certainly fit
+			o.Limit = prompt + out.Usage.Output // these certainly fit
 		}
 	case out.Empty && r.window > 0 && r.expected() >= r.window-r.window/10:
 		o.Rule, o.Prompt = "an empty answer in a full window", 0

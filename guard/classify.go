@@ -9,29 +9,26 @@ import (
 	"strings"
 )
 
-// Classify reports whether err refuses a request that is too large, which part
-// was too large, and the sizes in the error. It needs no SDK: it searches every
-// error of err's tree for a status, a code or type, a message and a JSON body,
-// in the methods, exported fields and texts where errors have them. A nil error
-// is [NotOverflow].
+// Classify reports whether err refuses a request as too large, which part was too
+// large, and the sizes in the error. It needs no SDK. In every error of err's tree it
+// looks for a status, a code or type, a message and a JSON body: in methods, exported
+// fields and texts. A nil error is [NotOverflow].
 //
 // A wrapped error decides before its wrappers, which count only if it is inconclusive.
-// Codes decide before words, and refusals before matches: cancellation, rate limits,
-// quotas, expired tokens, output caps and limits on a single field are not overflows
-// although they mention contexts, tokens and lengths. An error that no rule knows is
-// [NotOverflow].
+// Codes decide before words. Rules that exclude an overflow decide before rules that
+// find one. So cancellation, rate limits, quotas, expired tokens, output caps and
+// limits on a single field are not overflows, although they mention contexts, tokens
+// and lengths. An error that no rule matches is [NotOverflow].
 //
-// The sizes decide between [Tokens] and [TokensPlusOutput]. Without sizes the
-// words do, and Tokens stands if they do not either.
+// The sizes decide between [Tokens] and [TokensPlusOutput]. Without sizes the words
+// decide, and the default is Tokens.
 //
-// Classify reads the texts of err, so err must not be made of words of a user
-// or a model. It never panics on its own account, changes nothing and is safe
-// for several goroutines.
+// Classify trusts the texts of err, so err must not contain words of a user or a model.
+// Classify itself never panics. It changes nothing and is safe for several goroutines.
 func Classify(err error) Overflow { return (*Guard)(nil).Classify(err) }
 
-// Classify is the package's [Classify] with the patterns of g, which come
-// before every rule but those for a cancellation and a timeout; the first that
-// knows the error decides.
+// Classify is like the function [Classify], but tries the patterns of g first, in
+// order. Only rules for a cancellation and a timeout come before them.
 func (g *Guard) Classify(err error) Overflow {
 	_, o := g.evidence(err)
 	return o
@@ -49,26 +46,25 @@ func (g *Guard) evidence(err error) (evidence, Overflow) {
 	return ev, o
 }
 
-// A Pattern is a rule that an application adds to [Classify] by [Guard].Patterns,
-// for a provider or a gateway with words of its own.
+// A Pattern is a rule that an application adds to [Classify] by [Guard].Patterns, for a
+// provider or a gateway with its own wording.
 type Pattern struct {
-	// Name is the Rule of what the pattern decides.
+	// Name is the Rule of the resulting [Overflow].
 	Name string
-	// Refused is the Refused of what the pattern decides, if that is a [Part].
+	// Refused is the Refused of the resulting [Overflow], if Match returns [Part].
 	Refused string
-	// Match judges the evidence of an error: the HTTP status or 0; its types
-	// and codes in lower case; its texts, one per line, without the JSON around
-	// them. It returns the part that was too large, or [NotOverflow] for an
-	// error that must be returned untouched; ok is false if the pattern does
-	// not apply. Sizes are read from the texts by the rules of Classify.
+	// Match judges the evidence of an error: the HTTP status, or 0; the types and codes
+	// in lower case; the texts, one per line, without any JSON around them. It returns
+	// the part that was too large, or [NotOverflow] for an error that must be returned
+	// unchanged. It returns false if the pattern does not apply. The sizes come from
+	// the texts, by the rules of Classify.
 	Match func(status int, codes []string, text string) (k Kind, ok bool)
 }
 
-// EmptyBody is a pattern for services that refuse a prompt that is too long
-// with the status 400 or 413 and not a word, as some of Cerebras do. Everywhere
-// else such an answer means anything, so use it in guards of their models alone.
-// Where the window is known [Do] believes it only of prompts that take most of
-// it, by estimate.
+// EmptyBody is a pattern for services that refuse a long prompt with the status 400 or
+// 413 and no text, as some of Cerebras do. Elsewhere such an answer may mean anything,
+// so use the pattern only in guards of their models. If the window is known, [Do]
+// applies it only to prompts that fill most of the window by estimate.
 func EmptyBody() Pattern {
 	return Pattern{Name: emptyBody, Match: func(status int, codes []string, text string) (Kind, bool) {
 		says := cmp.Or(strings.TrimSpace(text), strings.Join(codes, " "))
@@ -78,7 +74,7 @@ func EmptyBody() Pattern {
 
 const emptyBody = "empty body"
 
-// Names of rules that the code asks for, and of the sizes that take more care.
+// Names of rules and sizes that the code treats specially.
 const (
 	none       = "none"
 	rateLimit  = "rate_limit"
@@ -87,7 +83,7 @@ const (
 	tokenSizes = "tokens"
 )
 
-// maxErrors bounds the errors examined in a tree, in case that one wraps
+// maxErrors bounds the number of errors examined in a tree, because an error may wrap
 // itself.
 const maxErrors = 100
 
@@ -98,13 +94,13 @@ type walk struct {
 	stopped  string // the rule of a cancellation or a timeout, or ""
 }
 
-// chain classifies err and the errors it wraps. The innermost error decides,
-// its wrappers only if it is inconclusive. Of several that are wrapped together
-// an overflow decides, or else the first refusal.
+// chain classifies err and its wrapped errors. The innermost error decides; its
+// wrappers decide only if it is inconclusive. If an error wraps several, the first
+// overflow among them decides, else the first error that a rule matches.
 func (w *walk) chain(err error) (ev evidence, o Overflow) {
 	o.Rule = none
 	if v := reflect.ValueOf(err); w.left <= 0 || err == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		return ev, o // a method would meet its nil receiver
+		return ev, o // methods would get a nil receiver
 	}
 	w.left--
 	w.look(err)
@@ -122,14 +118,14 @@ func (w *walk) chain(err error) (ev evidence, o Overflow) {
 	if o.Rule == none {
 		said := ev.said
 		ev.addError(err)
-		if said == 0 || said < ev.said { // else no rule can add anything
+		if said == 0 || said < ev.said { // else err adds no evidence
 			o = ev.decide(w.patterns)
 		}
 	}
 	return ev, o
 }
 
-// look notes a cancellation or a timeout, which decide wherever they are.
+// look notes a cancellation or a timeout, which decides anywhere in the tree.
 func (w *walk) look(err error) {
 	is := func(target error) bool {
 		//nolint:errorlint // errors.Is would walk the tree again
@@ -151,7 +147,7 @@ func (w *walk) look(err error) {
 func (ev *evidence) decide(patterns []Pattern) Overflow {
 	for _, t := range ev.texts {
 		if m := find("status").FindStringSubmatch(t); m != nil {
-			n, _ := strconv.Atoi(strings.Join(m[1:], "")) // one of them has matched
+			n, _ := strconv.Atoi(strings.Join(m[1:], "")) // one of the groups has matched
 			ev.addStatus(n)
 		}
 	}
@@ -166,7 +162,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 	}
 	var signs []string
 	for _, c := range ev.codes {
-		signs = append(signs, "code "+c[strings.LastIndexByte(c, '#')+1:]) // after a namespace of AWS
+		signs = append(signs, "code "+c[strings.LastIndexByte(c, '#')+1:]) // without a namespace of AWS
 	}
 	signs = append(signs, "status "+strconv.Itoa(ev.status))
 	text = strings.ToLower(text)
@@ -182,8 +178,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 	return Overflow{Rule: none}
 }
 
-// rateLimited tells a request that no wait will let through from one that has
-// to wait.
+// rateLimited tells a request that can never pass from one that only has to wait.
 func (ev *evidence) rateLimited(text string) Overflow {
 	o := ev.found(RateLimit, "", "single_request")
 	single := o.Prompt > o.Limit
@@ -196,13 +191,13 @@ func (ev *evidence) rateLimited(text string) Overflow {
 	return o
 }
 
-// sizeSorts are the sorts of sizes that errors of a kind, or about a part, name.
+// sizeSorts maps kinds and refused parts to the sort of sizes in their errors.
 var sizeSorts = map[string]string{
 	string(Tokens): tokenSizes, string(TokensPlusOutput): tokenSizes, string(Bytes): "bytes", string(RateLimit): "allowance",
 	string(Messages): "count", "count": "count", "side": "side", "size": "bytes", "text": "bytes",
 }
 
-// found adds sizes to the result of a rule, and lets them correct it.
+// found adds sizes to the result of a rule. The sizes may correct the kind.
 func (ev *evidence) found(k Kind, refused, rule string) Overflow {
 	o := Overflow{Kind: k, Rule: rule}
 	if k == Part {
@@ -212,12 +207,12 @@ func (ev *evidence) found(k Kind, refused, rule string) Overflow {
 	if sort == "" {
 		return o
 	}
-	// One text is read after the other, as the same sentence may be in several.
+	// Each text is read by itself, because several may hold the same sentence.
 	f := ev.sizes
 	for _, t := range ev.texts {
 		f.merge(readFigures(sort, t))
 	}
-	if k == Tokens && rule != planWindow { // which names the windows of other plans
+	if k == Tokens && rule != planWindow { // its errors name the windows of other plans
 		for _, t := range ev.texts {
 			f.compare(t)
 		}

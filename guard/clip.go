@@ -9,17 +9,18 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Clip is the stage "clip", that shortens tool results: each to three tenths of the
-// window (of 180,000 tokens at most, if it is not known), and results of the last
-// message, which every compaction keeps, to half of the room for all of them together.
-// The beginning and the end stay, cut at line breaks if some are near. A note in between
-// gives the size left out, the ID of the entry with the whole text, and the tool that
-// reads it if the model is offered one; it warns if the text was JSON. Lines in the
-// middle that mention errors are quoted after the note, up to an eighth of the kept
-// text. Lines that begin with a bracket are indented, so that none can imitate the note. Results without an entry of their own are left alone, and so are clipped ones.
+// Clip is the stage "clip". It shortens each tool result to three tenths of
+// [Need].Window, or of 180,000 tokens if that is 0. Every compaction keeps the last
+// message, so all of its results together get half of the room. Clip keeps the
+// beginning and the end of a result, cut at nearby line breaks. A note between them
+// gives the omitted size, the ID of the entry with the whole text, and the tool that
+// reads the entry, if the model is offered one. The note warns if the text was JSON.
+// After the note Clip quotes omitted lines that mention errors, up to an eighth of the
+// kept text. It indents lines that begin with a bracket, so that none can imitate the
+// note. It leaves results alone that have no entry of their own or are short enough.
 func Clip() Stage { return editing("clip", nil, clip) }
 
-// usualWindow is the assumed window of a model, in tokens.
+// usualWindow is the assumed window of a model if a Need gives none, in tokens.
 const usualWindow = 180_000
 
 func clip(h rebuild.History, n Need) []transcript.Clipping {
@@ -34,8 +35,7 @@ func clip(h rebuild.History, n Need) []transcript.Clipping {
 	})
 }
 
-// shortened clips the tool results whose size is more than the limit for their
-// message.
+// shortened clips the tool results that exceed the limit of their message.
 func shortened(h rebuild.History, n Need, size func(transcript.Block) int, limit func(i int) int) (clips []transcript.Clipping) {
 	for i, m := range h.Messages {
 		most := limit(i)
@@ -52,10 +52,10 @@ func shortened(h rebuild.History, n Need, size func(transcript.Block) int, limit
 	return clips
 }
 
-// level is the size that no result of m may exceed for all of them to have no
-// more than room tokens.
+// level returns the size limit for a result of m with which all of them together take
+// at most room tokens.
 func level(n Need, m transcript.Message, room int) int {
-	const least = 40 // tokens, about as many as the note has
+	const least = 40 // tokens, about as many as a note has
 	var sizes []int
 	for _, b := range m.Content {
 		if _, ok := b.(transcript.ToolResultBlock); ok {

@@ -12,40 +12,42 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Do calls a model with the history of h, and makes requests fit that are too
-// long: see the package comment. It returns the result of the last call.
+// Do calls a model with the history of h, and makes long requests fit: see the package
+// comment. It returns the result of the last call.
 //
-// Before the first call, if the window is known: while the prompt is too long by
-// estimate the stages of g run, each at most once in a Do, unless one changed
-// nothing. If it is too long even then it is sent, because an estimate proves
-// nothing. The window is the smaller one of g's and the one that a [Calibrated]
-// history has kept, together with the error of the estimate. A figure in an
-// error is kept if it is near enough to be the window, and taken back when a
-// longer prompt has been answered. Five percent are added to an estimate, unless
-// the provider has already counted this prompt in the same Do. Tokens that the
-// provider of the last answer cleared by its own context editing do not count
-// until it refuses a request.
+// If the window is known, Do checks the request before the first call. While the prompt
+// is too long by estimate, it runs the stages of g. Each stage runs at most once in a
+// Do, but one that changed nothing here may run again after an error. A prompt that is
+// still too long is sent, because an estimate proves nothing.
 //
-// After an overflow the remaining stages run, with the sizes of the error, and the model
-// is called again; if the prompt alone fits, the output limit is lowered to the room in
-// the window, if that is enough for an answer. Other refused parts ([Part]) are left out or
-// sent in another form, as docs/REFUSALS.md explains. A failed connection, a rate limit or
-// an error of the server proves nothing about them. A Do calls the model four times at most.
+// The window is the smaller of g.Window and the one in a [Calibrated] history, which
+// also holds the error of the estimate. Do keeps the limit in an error if it is
+// plausible as a window, and discards it after an answer to a longer prompt. It adds
+// five percent to an estimate, unless the provider has already counted this prompt in
+// the same Do. The provider's context editing may have cleared tokens before the last
+// answer. They do not count until the provider refuses a request.
 //
-// An answer is returned at once, even one cut by a full window: the next Do
-// makes room, if the usage shows the size of the window. An empty answer whose
-// usage, or the estimate, shows a full window counts as an overflow of the kind
-// [Silent], and the model is called again, once.
+// After an overflow Do makes the request smaller and calls the model again. If the
+// prompt alone fits and leaves enough room for an answer, Do lowers the output limit to
+// that room. Otherwise the remaining stages run, with the sizes in the error. Do leaves
+// out other refused parts ([Part]), or sends them in another form, as docs/REFUSALS.md
+// explains. A failed connection, a rate limit or a server error proves nothing about
+// them. A Do calls the model at most four times.
 //
-// A stream that was cut by an error is an error like any other; the call
-// returns the partial answer with it. A repeated call has a [Call].Attempt
-// greater than 0; text already shown of the last one is void.
+// Do returns an answer at once, even one that a full window cut. If its usage shows the
+// size of the window, the next Do makes room. An empty answer counts as an overflow of
+// the kind [Silent] if the usage or the estimate shows a full window. Do then calls the
+// model again, once.
 //
-// If nothing helps the error is an [*OverflowError] through which the
-// application's own error is seen. Do adds no answer to the history: append
-// the returned one. After an answer at the end of the history, formats put a short
-// text of the user; turn.Retry and turn.Continue are the better ways. A cancelled
-// ctx leaves the history at the last change that was committed whole.
+// An error in the middle of a stream is like any other error; the call returns the
+// partial answer with it. A repeated call has a [Call].Attempt greater than 0, and text
+// that was shown of the previous call is void.
+//
+// If no remedy helps, the error is an [*OverflowError] that wraps the application's own
+// error. Do adds no answer to the history: the caller appends the returned one. If the
+// history ends with an answer, formats put a short user text after it; turn.Retry and
+// turn.Continue are better ways. After a cancelled ctx, the history holds all changes
+// that were committed, each of them whole.
 //
 // Do may be called by several goroutines, for different sessions.
 func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.Context, c Call) (T, error)) (T, error) {
@@ -93,7 +95,7 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 }
 
-// responseOf returns the response that an answer is or points to, or nil.
+// responseOf returns the response in an answer, or nil.
 func responseOf(answer any) *transcript.Response {
 	switch a := answer.(type) {
 	case **transcript.Response:
@@ -117,24 +119,24 @@ type run struct {
 	g        *Guard
 	h        History
 	request  transcript.Request // of the next call
-	made     transcript.Made    // what the request holds
-	size     int                // of its prompt, estimated
+	made     transcript.Made    // the record of its content
+	size     int                // of its prompt, in estimated tokens
 	attempt  int
-	overflow *Overflow // why there is another attempt
+	overflow *Overflow // the reason for this attempt; nil for the first one
 
-	window  int                    // as known
-	known   transcript.Calibration // calibration of the model in the history
-	factor  float64                // the provider's tokens for one of the estimate
-	counted float64                // the same of this very prompt; 0: not known
-	left    []Stage                // that have not run
-	failed  []error                // of stages
+	window  int                    // 0 or less if unknown
+	known   transcript.Calibration // the calibration of the model in the history
+	factor  float64                // tokens of the provider for each estimated token
+	counted float64                // the factor of this very prompt; 0: unknown
+	left    []Stage                // stages that have not run
+	failed  []error                // errors of stages
 	lowered bool                   // whether the output limit was lowered because of an error
-	cleared int                    // tokens that the provider leaves out of the prompt by itself
-	refused bool                   // whether it has refused one: its own clearing is not enough
+	cleared int                    // tokens that the provider clears from the prompt by itself
+	refused bool                   // whether the provider refused a prompt, so its clearing is not enough
 	again   bool                   // whether the call after an empty answer was made
 	trial   *trial                 // the cure that the next call proves
-	tried   map[string]bool        // refused parts that had a cure
-	there   place                  // where the last error points
+	tried   map[string]bool        // refused parts for which a cure was tried
+	there   place                  // the part that the last error points to
 }
 
 func (r *run) read(ctx context.Context) error {
@@ -149,11 +151,11 @@ func (r *run) read(ctx context.Context) error {
 	r.request, r.made = r.g.request(h, known)
 	r.cleared = 0
 	if !r.refused && (h.Answered == "" || strings.HasPrefix(h.Answered, r.g.Model)) {
-		r.cleared = h.Cleared // another model clears nothing, or something else
+		r.cleared = h.Cleared // another model clears no tokens, or different ones
 	}
 	r.size = tokens.Or(r.g.Counter).Count(r.request.System, r.request.Tools, r.request.Messages)
 	if free := r.free(); r.window > 0 && free > 0 && cmp.Or(r.request.MaxOutput, usualOutput) > free {
-		r.request.MaxOutput = free // what the prompt leaves of the window
+		r.request.MaxOutput = free // the prompt leaves no more of the window
 	}
 	return nil
 }
@@ -177,14 +179,14 @@ func (r *run) tell(ctx context.Context, e Event) {
 	r.g.Observe(ctx, e)
 }
 
-// estimated is the rule of an overflow that was not waited for.
+// estimated is the rule of an overflow that Do finds before a call.
 const estimated = "estimate"
 
 // expected is the best estimate of the prompt in the provider's tokens, without
 // tokens that the provider clears.
 func (r *run) expected() int { return max(r.sent()-r.cleared, 0) }
 
-// sent is expected with what the provider clears.
+// sent is the same estimate, including the tokens that the provider clears.
 func (r *run) sent() int { return int(float64(r.size) * cmp.Or(r.counted, r.factor)) }
 
 // curable reports whether another call can help.
@@ -203,14 +205,14 @@ func (r *run) curable(o Overflow) bool {
 }
 
 const (
-	// maxCalls is how many calls a Do makes.
+	// maxCalls is the maximum number of calls in a Do.
 	maxCalls = 4
-	// planTokens is the size up to which an error that names the window of a plan
-	// is not believed: there are such errors about requests of a few thousand.
+	// planTokens is the largest prompt for which an error about the window of a plan is
+	// ignored. Such errors also occur for requests of a few thousand tokens.
 	planTokens = 40_000
 )
 
-// preflight makes the first request, and makes it smaller if it is too long by
+// preflight prepares the first request, and makes it smaller if it is too long by
 // estimate.
 func (r *run) preflight(ctx context.Context) error {
 	if err := r.recall(ctx); err != nil {
@@ -228,15 +230,15 @@ func (r *run) preflight(ctx context.Context) error {
 	return err
 }
 
-// fits reports whether the prompt and an answer fit the window; true if it is
-// unknown.
+// fits reports whether the prompt and an answer fit the window. An unknown window fits
+// both.
 func (r *run) fits() bool { return r.window <= 0 || r.free() >= r.answer() }
 
-// free is what the prompt leaves of the window.
+// free is the room that the prompt leaves in the window, in tokens.
 func (r *run) free() int { return r.window - r.expected() - r.expected()*r.slack()/100 }
 
-// slack is how much larger than its estimate a prompt is taken for, in percent.
-// Of whole conversations one in twenty is underestimated by more.
+// slack is the margin that is added to an estimate, in percent. Of whole conversations,
+// one in twenty is underestimated by more.
 func (r *run) slack() int {
 	if r.counted > 0 {
 		return 0
@@ -244,19 +246,18 @@ func (r *run) slack() int {
 	return 5
 }
 
-// answer is how many tokens an answer needs to be of use: the output limit, but
-// no more than 8,192 and an eighth of the window.
+// answer is the number of tokens that an answer needs: the output limit, but at most
+// 8,192 and an eighth of the window.
 func (r *run) answer() int {
 	return min(usualOutput, cmp.Or(max(r.g.MaxOutput, 0), usualOutput), max(r.window/8, 1))
 }
 
-// usualOutput is an output limit in tokens that is enough for an answer. Calls
-// without a limit are assumed to use it.
+// usualOutput is an output limit that suffices for an answer, in tokens. It is assumed
+// for a call without a limit.
 const usualOutput = 8192
 
-// cure does what the overflow asks for and reports whether it is worth another
-// call. An error is not about the overflow: the history cannot be read, or ctx
-// is done.
+// cure applies the remedy for an overflow, and reports whether another call is
+// worthwhile. An error has another cause: the history cannot be read, or ctx is done.
 func (r *run) cure(ctx context.Context, o Overflow, of error) (again bool, err error) {
 	if o.Kind == Part && !isStaged(o) {
 		return true, r.try(ctx, o, of)
@@ -294,7 +295,7 @@ func (r *run) cure(ctx context.Context, o Overflow, of error) (again bool, err e
 				return again, err
 			}
 		} else if o.Rule == estimated {
-			r.left = append(r.left, st) // the provider may know better
+			r.left = append(r.left, st) // it may help with the provider's figures
 		}
 		r.tell(ctx, Event{Kind: EventStage, Overflow: o, Stage: st.Name, Changed: changed, Err: err, Before: before})
 		if changed && (o.Kind == Part || o.Kind == Messages || r.fits()) {
@@ -303,18 +304,18 @@ func (r *run) cure(ctx context.Context, o Overflow, of error) (again bool, err e
 		}
 	}
 	if o.Kind == Messages && again && o.Rule != estimated {
-		r.commit(ctx, transcript.Calibration{Messages: o.Limit}) // a compaction forgets it
+		r.commit(ctx, transcript.Calibration{Messages: o.Limit}) // after the stages, because a compaction forgets it
 	}
 	return again, nil
 }
 
-// lowerOutput lowers the output limit to the room that an error names, once, if
-// that is enough for an answer.
+// lowerOutput lowers the output limit, once, to the room that an error shows, if that
+// is enough for an answer.
 func (r *run) lowerOutput(o Overflow) bool {
 	if o.Kind != TokensPlusOutput || r.lowered || o.Limit == 0 || o.Prompt == 0 || o.AtLeast {
 		return false
 	}
-	// Providers count a little more than they say.
+	// Providers count slightly more than they report.
 	margin := max(64, o.Limit/1000)
 	free := o.Limit - o.Prompt - margin
 	if free < r.answer() {
@@ -325,7 +326,7 @@ func (r *run) lowerOutput(o Overflow) bool {
 }
 
 func (r *run) need(o Overflow) Need {
-	// An unknown window is smaller than the request.
+	// The size of the request replaces an unknown window, which is smaller.
 	n := Need{Overflow: o, Model: r.g.Model, Window: cmp.Or(max(r.window, 0), r.size), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == recalltool.Read })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
@@ -335,7 +336,7 @@ func (r *run) need(o Overflow) Need {
 		room := float64(r.window-r.answer()) * 100 / float64(100+r.slack()) / cmp.Or(r.counted, r.factor)
 		n.Room = max(int(room)-(r.size-history), 1)
 		if n.Refused && n.Room >= history {
-			n.Room = max(history-n.Counter.Count("", nil, r.request.Messages)/2, 1) // whatever the figures say, it does not fit
+			n.Room = max(history-n.Counter.Count("", nil, r.request.Messages)/2, 1) // refused: despite the figures it does not fit
 		}
 	}
 	return n
@@ -345,7 +346,7 @@ func (r *run) fail(ctx context.Context, o Overflow, err error) error {
 	e := &OverflowError{
 		Overflow: o, Attempts: r.attempt + 1, Estimate: r.size, Window: r.window, Stages: r.failed, Err: err,
 	}
-	sizes := map[string]int{} // by the entry, of the last message
+	sizes := map[string]int{} // by entry, in the last message
 	for _, m := range r.request.Messages[max(len(r.request.Messages)-1, 0):] {
 		for i, at := range m.Origins[:min(len(m.Origins), len(m.Content))] {
 			sizes[at.Entry] += Need{Counter: r.g.Counter}.size(m.Content[i])

@@ -13,22 +13,22 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
-// evidence is what the parts of an error say, without an order.
+// evidence holds the facts in the parts of an error, without an order.
 type evidence struct {
 	status int
 	codes  []string // lower case
 	texts  []string
-	sizes  figures // of members made for them
-	path   string  // of a member made for it
+	sizes  figures // from members made for sizes
+	path   string  // from a member made for a path
 
-	// said counts findings; bodies, members and bytes count the input read, to
-	// bound the work.
+	// said counts findings. To bound the work, bodies, members and bytes count the
+	// input.
 	said, bodies, members, bytes int
 }
 
 const (
-	// maxText is how many bytes of a text are read at its start and at its end:
-	// the reason is in the first sentences, or after a long quotation.
+	// maxText is the number of bytes read at the start and at the end of a text. The
+	// reason is in the first sentences, or after a long quotation.
 	maxText = 4 << 10
 
 	// maxTexts bounds all texts together, in bytes.
@@ -43,8 +43,8 @@ const (
 	maxDepth   = 4
 )
 
-// addStatus notes an HTTP status. The first one stays: the status of a wrapper
-// or of the answer comes before one found in a text.
+// addStatus notes an HTTP status. The first one stays: the status of a wrapped error
+// comes before its wrapper's, and a field or a method before a text.
 func (ev *evidence) addStatus(n int) {
 	if ev.status == 0 && n >= 100 && n <= 599 {
 		ev.status = n
@@ -52,8 +52,8 @@ func (ev *evidence) addStatus(n int) {
 	}
 }
 
-// addCode notes a code or a type. One that is a status, or a status line as
-// "400 Bad Request", is noted as that too.
+// addCode notes a code or a type. If it is a status, or a status line such as "400 Bad
+// Request", addCode also notes the status.
 func (ev *evidence) addCode(s string) {
 	s = strings.TrimSpace(s)
 	if s == "" || len(s) > 128 || len(ev.codes) >= maxCodes {
@@ -70,10 +70,10 @@ func (ev *evidence) addCode(s string) {
 	}
 }
 
-// addError notes what err itself says, without the errors it wraps.
+// addError notes the parts of err itself, without the errors it wraps.
 func (ev *evidence) addError(err error) {
 	ev.addMembers(reflect.ValueOf(err), 0)
-	// The methods that error types of SDKs have for their parts.
+	// Error types of SDKs have these methods for their parts.
 	if e, ok := err.(interface{ StatusCode() int }); ok {
 		ev.addStatus(e.StatusCode())
 	}
@@ -89,14 +89,13 @@ func (ev *evidence) addError(err error) {
 	if e, ok := err.(interface{ RawJSON() string }); ok {
 		ev.addText(e.RawJSON(), 0)
 	}
-	// Sprint survives an Error method that panics, as in some SDKs for a value
-	// without its request.
+	// Sprint survives an Error method that panics. Some SDKs panic if an error has no
+	// request.
 	ev.addText(fmt.Sprint(err), 0)
 }
 
-// addMember notes what the member called name says, of a struct or of a JSON
-// body that is nested level JSON strings deep. Members that are not known to hold a
-// part of an error are passed over.
+// addMember notes the member called name, of a struct or of a JSON body that is nested
+// in level JSON strings. It skips members that are not known as parts of an error.
 func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 	v = value(v)
 	if ev.members++; ev.members > maxMembers || !v.IsValid() || v.IsZero() {
@@ -167,12 +166,12 @@ func (ev *evidence) addMembers(v reflect.Value, level int) {
 	}
 }
 
-// place is the place in the request that the error names, or "".
+// place returns the place in the request that the error names, or "".
 func (ev *evidence) place() string {
 	return cmp.Or(find("path").FindString(strings.Join(ev.texts, "\n")), ev.path)
 }
 
-// value is what pointers and interfaces lead to.
+// value follows pointers and interfaces.
 func value(v reflect.Value) reflect.Value {
 	for range maxDepth {
 		if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
@@ -182,9 +181,9 @@ func value(v reflect.Value) reflect.Value {
 	return v
 }
 
-// addText notes a text of an error. The JSON in it is taken out and read
-// separately, so that only the parts made for messages are matched: a body may
-// quote the request. A text at level n is nested in n JSON strings.
+// addText notes a text of an error. It takes out any JSON and reads that separately. A
+// body may quote the request, so only its members for messages are matched. A text at
+// level n is nested in n JSON strings.
 func (ev *evidence) addText(s string, level int) {
 	if level > maxDepth || ev.bytes > maxBody || strings.TrimSpace(s) == "" {
 		return
@@ -200,7 +199,7 @@ func (ev *evidence) addText(s string, level int) {
 	if strings.Trim(rest, `{}[]"':, `) == "" {
 		return
 	}
-	// A wrapper's text mostly repeats the wrapped one.
+	// The text of a wrapper usually repeats the wrapped text.
 	if slices.ContainsFunc(ev.texts, func(had string) bool { return strings.Contains(had, rest) }) {
 		return
 	}
@@ -215,8 +214,8 @@ func (ev *evidence) addText(s string, level int) {
 	}
 }
 
-// bodyStart is where an object, an array of objects or an object in a JSON string
-// may begin.
+// bodyStart matches the possible beginning of an object, of an array of objects, or of
+// an object in a JSON string.
 var bodyStart = lazy.New(`\{\s*"|\[\s*\{|"\s*\{\\`)
 
 func (ev *evidence) takeBodies(s string, level int) string {
@@ -231,7 +230,7 @@ func (ev *evidence) takeBodies(s string, level int) string {
 		}
 		var body any
 		dec := json.NewDecoder(strings.NewReader(s[at[0]:]))
-		dec.UseNumber() // one may be too large
+		dec.UseNumber() // a number may be too large
 		if dec.Decode(&body) != nil {
 			rest.WriteString(s[:at[0]+1])
 			s = s[at[0]+1:]

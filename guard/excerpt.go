@@ -13,21 +13,21 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A longText is a text of which a part is kept.
+// A longText is a text to be shortened.
 type longText struct {
 	text   []rune
 	note   string // on the omitted text
 	errors []errorLine
 }
 
-// An errorLine is a line that mentions errors, from one rune to another.
+// An errorLine is a line that mentions errors, and its range of runes.
 type errorLine struct {
 	from, to int
-	text     string // its quotation
+	text     string // as it is quoted
 }
 
-// shorten returns the text of a result, cut in the middle so that its size is at
-// most limit, or near to it. It reports whether that makes it smaller.
+// shorten cuts the middle out of the text of a result, so that the size is at most
+// limit, or close to it. It reports whether the result became smaller.
 func shorten(r transcript.ToolResultBlock, whole string, limit int, size func(transcript.Block) int) (text string, ok bool) {
 	was := size(r)
 	if was <= limit {
@@ -39,7 +39,7 @@ func shorten(r transcript.ToolResultBlock, whole string, limit int, size func(tr
 	}
 	l.note += "; " + whole + " ...]"
 	keep, now := len(l.text), was
-	for range 40 { // an estimate is not linear, and cuts are at line breaks: approach the limit
+	for range 40 { // approach the limit: estimates are not linear, and cuts fall on line breaks
 		keep = max(min(keep*limit/max(now, 1), keep-keep/16-1), 0)
 		text = l.excerpt(keep)
 		if now = size(r.WithContent(transcript.TextBlock{Text: text})); now <= limit || keep == 0 {
@@ -50,7 +50,7 @@ func shorten(r transcript.ToolResultBlock, whole string, limit int, size func(tr
 }
 
 func newLongText(text string) *longText {
-	const most = 200 // runes that are quoted of a line
+	const most = 200 // runes quoted from a line
 	l := &longText{text: []rune(text)}
 	if strings.IndexAny(strings.TrimSpace(text), "{[") == 0 && json.Valid([]byte(text)) {
 		l.note = ", so this is no longer valid JSON"
@@ -70,9 +70,9 @@ func newLongText(text string) *longText {
 	return l
 }
 
-// excerpt keeps about n runes of a text: two thirds at the beginning, the rest
-// at the end, at line breaks where there are some near, and of these an eighth
-// for lines in between that mention errors.
+// excerpt keeps about n runes of a text: two thirds at the beginning and the rest at
+// the end, cut at nearby line breaks. If omitted lines mention errors, they get an
+// eighth of n.
 func (l *longText) excerpt(n int) string {
 	head, tail := ends(l.text, n)
 	errors := l.errorLines(len(head), len(l.text)-len(tail), n/8)
@@ -114,8 +114,8 @@ func ends(text []rune, n int) (head, tail []rune) {
 	return head, tail
 }
 
-// combines reports whether a rune belongs to the one before it: a mark, a joiner, a tone of
-// skin.
+// combines reports whether a rune modifies the one before it: a mark, a joiner or a
+// skin tone.
 func combines(r rune) bool {
 	return r == '\u200d' || r >= '\U0001F3FB' && r <= '\U0001F3FF' || unicode.In(r, unicode.Mn, unicode.Me)
 }
@@ -129,15 +129,15 @@ func speaksOfErrors(line string) bool {
 	return errorWords.Find(strings.ToLower(line)) != nil || errorTypes.Find(line) != nil
 }
 
-// errorLines returns the lines between two places that mention errors and take
-// at most room runes together: the first and the last ones, in order.
+// errorLines returns the first and the last lines between two places that mention
+// errors, in order. Together they take at most room runes.
 func (l *longText) errorLines(from, to, room int) (found []errorLine) {
 	if room < 40 {
 		return nil
 	}
 	in := slices.DeleteFunc(slices.Clone(l.errors), func(e errorLine) bool { return e.from < from || e.to > to })
 	for len(in) > 0 {
-		// In turns from both sides: the first line has the cause, the last the
+		// Take lines from both ends in turn: the first holds the cause, the last the
 		// outcome.
 		e, rest := in[0], in[1:]
 		if len(found)%2 == 1 {

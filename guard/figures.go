@@ -10,8 +10,7 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
-// figures are the sizes that an error names. Zero is one that it does not
-// name.
+// figures are the sizes in an error. Zero means that the error does not name the size.
 type figures struct {
 	prompt, limit, output int
 	total                 int  // prompt and output together
@@ -20,7 +19,7 @@ type figures struct {
 
 var digit = lazy.New(`\d`)
 
-// hide removes numbers that are not sizes, and leaves the words, in lower case.
+// hide masks numbers that are not sizes, and returns the text in lower case.
 func hide(sort, text string) string {
 	blank := func(s string) string { return digit.Get().ReplaceAllString(s, "#") }
 	text = find("name").ReplaceAllStringFunc(text, blank)
@@ -30,7 +29,7 @@ func hide(sort, text string) string {
 	return strings.ToLower(text)
 }
 
-// readFigures reads the sizes of one sort that a text names.
+// readFigures reads the sizes of one sort from a text.
 func readFigures(sort, text string) figures {
 	excess := find("excess").FindStringSubmatch(text)
 	text = hide(sort, text)
@@ -56,18 +55,17 @@ func readFigures(sort, text string) figures {
 	return f
 }
 
-// compare derives the sizes of a prompt that is too long: of two numbers the
-// greater one is the prompt and the smaller one the limit. It is for texts in
-// which patterns find at most one number, and does nothing if several numbers
-// qualify.
+// compare derives the sizes of a prompt that is too long: of two numbers the greater is
+// the prompt and the smaller is the limit. It is for texts in which the patterns find
+// at most one number. It does nothing if several numbers qualify.
 func (f *figures) compare(text string) {
 	if f.prompt == f.limit {
-		f.prompt = f.total // one number that two patterns have read
+		f.prompt = f.total // two patterns have read the same number
 	}
 	if f.prompt > 0 && f.limit > 0 || f.output > 0 || f.total > 0 {
 		return
 	}
-	const apart = 50 // more than any prompt
+	const apart = 50 // no prompt is that many times its limit
 	text = hide(tokenSizes, text)
 	var found []int
 	for _, m := range find("number").FindAllStringSubmatch(text, 16) {
@@ -91,7 +89,7 @@ func (f *figures) compare(text string) {
 	}
 }
 
-// read adds what p finds in text and f does not have yet.
+// read adds the sizes that p finds in text and that f lacks.
 func (f *figures) read(p *lazy.Regexp, text string) {
 	m := p.Find(text)
 	if m == nil {
@@ -107,8 +105,8 @@ func (f *figures) read(p *lazy.Regexp, text string) {
 	f.merge(figures{prompt: sizes["p"], limit: cmp.Or(sizes["l"], sizes["n"]), output: sizes["o"], total: sizes["t"]})
 }
 
-// minLimit is the smallest limit that is believed. No model has such a window,
-// so a smaller number is a misread one.
+// minLimit is the smallest limit that is believed. No model has a smaller window, so a
+// smaller number was misread.
 const minLimit = 256
 
 func (f *figures) merge(g figures) {
@@ -118,13 +116,13 @@ func (f *figures) merge(g figures) {
 	f.limit, f.output, f.total = cmp.Or(f.limit, g.limit), cmp.Or(f.output, g.output), cmp.Or(f.total, g.total)
 }
 
-// maxSize bounds a size, so that sums fit an int everywhere. No window and no
-// body comes near it.
+// maxSize bounds a size, so that sums fit an int everywhere. No window and no body is
+// nearly as large.
 const maxSize = math.MaxInt32 / 2
 
 func addSizes(a, b int) int { return min(a+b, maxSize) }
 
-// parseNumber reads what number matches. A number too large to be a size is 0.
+// parseNumber reads a match of "number". A number above maxSize becomes 0.
 func parseNumber(s string) int {
 	digits, scale := "0123456789", 1.0
 	switch s = strings.ToLower(strings.TrimSpace(s)); {

@@ -10,46 +10,46 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// A Guard describes how to call one model. The zero value and nil are ready to
-// use: they act only after an overflow. A Guard is plain data; [Do] does not
-// change it, and a changed copy serves a single call. It may be used by several
-// goroutines.
+// A Guard describes how to call one model. The zero value and nil are ready to use.
+// Without limits in the Guard and without earlier findings, Do changes a request only
+// after an error or an empty answer. A Guard is plain data that [Do] does not change,
+// and several goroutines may share it. To change a setting for one call, pass a changed
+// copy.
 type Guard struct {
-	// Model, System, Tools and MaxOutput go into every [Call]; the prompt that the
-	// history keeps and its system prefix come after System. A System or Tools other
-	// than before is an edit: the provider's cache and the reasoning so far are lost.
-	// A session that keeps its prompt, as entries of the type [transcript.System],
-	// only adds to earlier requests, and so does one that names the callable Tools,
-	// by [transcript.Tools]. MaxOutput is in tokens; 0 leaves it to the call, unless
-	// less than 8,192 are left in the window.
+	// Model, System, Tools and MaxOutput go into every [Call]. The prompt and the
+	// system prefix of the history follow System. Changing System or Tools edits
+	// earlier requests: the provider's cache and the reasoning so far are lost. Prompts
+	// in the session, as [transcript.System] entries, only add to earlier requests. So
+	// do names of the callable Tools, as [transcript.Tools]. MaxOutput is in tokens. 0
+	// leaves it to the call, unless less than 8,192 are left in the window.
 	Model     string
 	System    string
 	Tools     []transcript.Tool
 	MaxOutput int
-	// Endpoint names the service and the account that calls go to: a base URL, a
-	// deployment, the name of a key. What the [Guard] learns of a model counts for
-	// this endpoint, and reasoning that only its maker can read goes to no other.
-	// Empty: not known.
+	// Endpoint names the service and the account for the calls, for example by a base
+	// URL, a deployment, or the name of a key. Findings about a model count for this
+	// endpoint alone, and reasoning that only its maker can read goes to no other
+	// endpoint. Empty means unknown.
 	Endpoint string
-	// Takes are the limits of the service, such as TakesOf of package wire returns.
-	// With the limits in a [Calibrated] history it goes into every call. Media and
-	// messages above its numbers make room before the call.
+	// Takes are the limits of the service, for example from TakesOf of package wire.
+	// They go into every call, combined with the limits in a [Calibrated] history.
+	// Before a call, Do replaces media above these limits by notes, and runs the stages
+	// if there are too many messages.
 	Takes transcript.Takes
 	// Format renders a request as the calls do: the Format of the API in package wire.
-	// With it Do finds the part of a request that an error names by its place, as in
-	// "messages.3.content.1". Nil: places are not followed.
+	// Do needs it to find the part of a request at a place that an error names, such as
+	// "messages.3.content.1". With nil, Do ignores places.
 	Format interface {
 		Request(req transcript.Request) (body []byte, report rebuild.Report, err error)
 	}
-	// Window is the context window of the model in tokens; 0: not known. If it
-	// is known, requests too long by estimate are made smaller before they are
-	// sent. A [Calibrated] history may have a smaller one.
+	// Window is the context window of the model in tokens; 0 means unknown. If the
+	// window is known, Do shrinks a request that is too long by estimate before sending
+	// it. A smaller window in a [Calibrated] history takes precedence.
 	Window int
-	// CutsSilently is for a server that drops the front of a prompt that is too
-	// long without an error, as Ollama does by default. A reported prompt far
-	// below the estimate is then an overflow of the kind [Silent]. Set it only
-	// if [Outcome].Usage includes cached tokens: without them every answer
-	// looks like that.
+	// CutsSilently is for a server that cuts the front of a long prompt without an
+	// error, as Ollama does by default. A reported prompt far below the estimate then
+	// counts as an overflow of the kind [Silent]. Set it only if [Outcome].Usage
+	// includes cached tokens: otherwise answers with cached tokens look the same.
 	CutsSilently bool
 	// Counter estimates tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
@@ -62,8 +62,8 @@ type Guard struct {
 	// transcript.Response or a pointer to one; ok is false if they are unknown.
 	// It must not modify the answer.
 	Inspect func(answer any) (outcome Outcome, ok bool)
-	// Observe receives events about all steps but the call; nil is silent. It
-	// is called in Do's goroutine.
+	// Observe receives an event for every step except the call itself. It runs in the
+	// goroutine of Do. Nil receives none.
 	Observe func(ctx context.Context, e Event)
 }
 
@@ -77,41 +77,43 @@ type Outcome struct {
 
 // Call is one request to send.
 type Call struct {
-	// Request has the history and what the [Guard] says. Its slices are the
-	// call's own, the blocks in them are shared and must not be modified.
+	// Request combines the history with the settings of the [Guard]. The call owns its
+	// slices. The blocks in them are shared and must not be modified.
 	transcript.Request
-	// Made records the content of the request. Do puts it into an answer that
-	// is a transcript.Response or a pointer to one; of any other answer the
-	// application copies it into the response that it appends.
+	// Made records the content of the request. Do puts it into an answer that is a
+	// transcript.Response or a pointer to one. From any other answer, the application
+	// copies Made into the response that it appends.
 	Made transcript.Made
-	// Attempt counts from 0.
+	// Attempt counts calls from 0.
 	Attempt int
-	// Overflow is the reason of a further attempt; nil for the first one. An
-	// application that streams must then discard the text shown of the last
-	// attempt.
+	// Overflow is the reason for a repeated attempt; nil for the first one. On a
+	// repeated attempt, an application that streams must discard the text that it has
+	// shown of the last one.
 	Overflow *Overflow
 }
 
-// Event is something that [Do] has done.
+// Event reports a step of [Do].
 type Event struct {
 	Kind    EventKind
-	Attempt int // of the call
-	// Overflow is what the event is about.
+	Attempt int // the call, from 0
+	// Overflow is the overflow or refusal that caused the step, if there is one.
 	Overflow Overflow
-	// Unsent is set if nothing was sent, because it could not fit by estimate.
+	// Unsent is set if the request was too large by estimate, and was not sent.
 	Unsent  bool
-	Stage   string // of EventStage
+	Stage   string // the stage of an EventStage
 	Changed bool   // whether the history has changed
-	// Before and After are the size of the prompt in tokens, by estimate.
+	// Before and After are estimates of the prompt before and after the step, in
+	// tokens.
 	Before, After int
-	MaxOutput     int // of the next attempt
-	// Learned is the calibration that an EventLearned committed. In an EventRefused
-	// it is the cure of a refused part: tried, or proven if Changed is set.
+	MaxOutput     int // the output limit of the next attempt
+	// Learned is the calibration that an EventLearned committed. In an EventRefused it
+	// is the cure of the refused part. The cure is proven if Changed is set, and on
+	// trial otherwise.
 	Learned transcript.Calibration
-	// Dropped is the provider's report of an EventDropped, as JSON.
+	// Dropped is the provider's report in an EventDropped, as JSON.
 	Dropped json.RawMessage
-	// Err is the error of a stage or of committing a calibration; of
-	// EventFailed: the error of Do; of an EventRefused that tries: the refusal.
+	// Err is the error of a stage, or of committing a calibration. In an EventFailed it
+	// is the error of Do. In an EventRefused with a cure on trial it is the refusal.
 	Err error
 }
 
@@ -120,17 +122,17 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventOverflow EventKind = "overflow" // the prompt is too long, or an answer was cut because the window is full
+	EventOverflow EventKind = "overflow" // the request is too large, or a full window cut an answer
 	EventStage    EventKind = "stage"    // a stage has run
 	EventOutput   EventKind = "output"   // less is reserved for the output
 	EventRetry    EventKind = "retry"    // the model is called again
-	EventFailed   EventKind = "failed"   // nothing is left to be done
-	EventLearned  EventKind = "learned"  // the window or the factor of the estimate was committed
+	EventFailed   EventKind = "failed"   // no remedy is left
+	EventLearned  EventKind = "learned"  // a calibration was committed, such as the window or the factor of the estimate
 	EventRefused  EventKind = "refused"  // a part was refused: it is left out or changed
-	EventDropped  EventKind = "dropped"  // the provider has answered and left out reasoning of the request
+	EventDropped  EventKind = "dropped"  // the provider answered, but left out reasoning of the request
 )
 
-// request makes the request for a history, as the model of a calibration takes it.
+// request makes the request for a history, in the form that the calibrated model takes.
 func (g *Guard) request(h rebuild.History, c transcript.Calibration) (transcript.Request, transcript.Made) {
 	c.Endpoint = g.Endpoint
 	req := transcript.Request{Model: g.Model, System: h.SystemPrompt(g.System), Tools: g.Tools, MaxOutput: g.MaxOutput, Takes: c.Takes().And(g.Takes)}
@@ -162,42 +164,41 @@ func (g *Guard) inspect(r *transcript.Response, answer any) (Outcome, bool) {
 	return o, true
 }
 
-// Client is a model. An application implements it once, for everything in this
-// module that calls a model. [Do] takes a function instead, whose result may be
-// of any type.
+// Client is a model. An application implements it once for all packages in this module
+// that call a model. [Do] takes a function instead, whose result may be of any type.
 type Client interface {
-	// Complete sends a request and returns the answer. An answer that was cut
-	// is returned with the error, if there is anything of it.
+	// Complete sends a request and returns the answer. If an error cuts the answer, it
+	// returns the received part with the error.
 	Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error)
 }
 
-// History is the conversation that a call is about. A session is one.
+// A History is the conversation of a call. A session is one.
 type History interface {
-	// History returns what the model is to be shown.
+	// History returns the history to show to the model.
 	History(ctx context.Context) (rebuild.History, error)
 	// Append commits entries.
 	Append(ctx context.Context, items ...transcript.Item) ([]string, error)
 }
 
-// Calibrated is a [History] that keeps the entries of the type
-// [transcript.Calibration] in which [Do] records its findings about models, for
-// later Dos and restarts. A session is one; a wrapper of a session must pass
-// the method on. With any other history Do appends none.
+// Calibrated is a [History] that keeps entries of the type [transcript.Calibration]. In
+// these [Do] records its findings about models, for later calls of Do and for restarts.
+// A session is one; a wrapper of a session must pass the method on. To any other
+// history Do appends no findings.
 type Calibrated interface {
 	History
-	// Calibration returns the findings about a model at an endpoint in the entries
-	// so far; the zero value without any.
+	// Calibration returns the findings so far about a model at an endpoint, or the zero
+	// value if there are none.
 	Calibration(ctx context.Context, model, endpoint string) (transcript.Calibration, error)
 }
 
-// Compactor is a [History] whose older part can be replaced by a summary. A
-// session is one; what wraps a session has to pass the method on.
+// Compactor is a [History] whose older part can be replaced by a summary. A session is
+// one; a wrapper of a session must pass the method on.
 type Compactor interface {
 	History
-	// CompactFor makes the history smaller, to at most n.Room tokens as n.Counter
-	// counts them if that is possible. It reports whether the history has changed.
-	// An error without a change means that it has not; with a change it reports a
-	// partial failure. A change that gains too little of n.Window may be skipped
-	// if the request is too long by estimate alone.
+	// CompactFor makes the history smaller: to at most n.Room tokens by n.Counter, if
+	// that is possible. It reports whether the history has changed. An error without a
+	// change means that nothing has changed; with a change it reports a partial
+	// failure. If the request is too long only by estimate, CompactFor may skip a
+	// change that gains too little of n.Window.
 	CompactFor(ctx context.Context, n Need) (changed bool, err error)
 }

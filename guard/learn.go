@@ -7,20 +7,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Do learns about a model from the provider's own figures. Between calls it
-// keeps only the entries that it commits, so the transcript alone decides the
-// bytes of a request.
+// A Do learns about a model from the provider's own figures. Only committed entries
+// carry these findings to the next Do, so the transcript alone decides the bytes of a
+// request.
 const (
-	// fewTokens is the size below which a prompt proves nothing about
-	// estimates.
+	// fewTokens is the size below which a prompt proves nothing about estimates.
 	fewTokens = 1024
 
-	// The factor is not believed outside of these bounds. No vocabulary is that
-	// far from the estimate on a whole conversation.
+	// A factor outside these bounds is not believed. No vocabulary is that far from the
+	// estimate on a whole conversation.
 	minFactor, maxFactor = 0.5, 2.5
 
-	// moved is by how much a factor must be off to be committed again. It goes
-	// up at once and down by half of the way, when that is as far.
+	// moved is the ratio by which a factor must change to be committed again. A factor
+	// rises at once. It falls by half of the difference, if that half is large enough.
 	moved = 1.1
 )
 
@@ -43,8 +42,8 @@ func (r *run) recall(ctx context.Context) error {
 	return nil
 }
 
-// commit appends a calibration if the history keeps them. A failure must not
-// lose an answer or refuse a request.
+// commit appends a calibration if the history keeps them. A failure is only reported as
+// an event: it must not lose an answer or stop a request.
 func (r *run) commit(ctx context.Context, c transcript.Calibration) {
 	if _, keeps := r.h.(Calibrated); !keeps || c.IsZero() {
 		return
@@ -61,8 +60,8 @@ func (r *run) append(ctx context.Context, c transcript.Calibration) (appended tr
 	return c, err
 }
 
-// learn derives the window, and the ratio of the provider's count to the
-// estimate, from a refusal.
+// learn derives limits from a refusal, and the ratio of the provider's count to the
+// estimate.
 func (r *run) learn(ctx context.Context, o Overflow) {
 	switch {
 	case o.Rule == manySides:
@@ -73,12 +72,12 @@ func (r *run) learn(ctx context.Context, o Overflow) {
 		r.commit(ctx, transcript.Calibration{Side: o.Limit})
 	}
 	if !o.Kind.IsOverflow() || o.Kind == Bytes || o.Kind == Messages || o.Rule == estimated {
-		return // its limit is not a window
+		return // the limit is not a window
 	}
 	var c transcript.Calibration
 	if o.Rule == planWindow {
 		if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
-			r.window = o.Limit // for now: plans change
+			r.window = o.Limit // for this Do only: plans change
 		}
 		return
 	}
@@ -90,7 +89,7 @@ func (r *run) learn(ctx context.Context, o Overflow) {
 	}
 	prompt, bound := o.Prompt, o.AtLeast
 	if prompt == 0 && o.Kind == Tokens {
-		prompt, bound = r.window, true // it is more than that
+		prompt, bound = r.window, true // the prompt is longer than the window
 	}
 	if prompt > 0 && r.size > 0 && (!bound || r.expected() < prompt) {
 		r.counted = min(max(float64(prompt)/float64(r.size), 0.4), 2.5)
@@ -101,10 +100,10 @@ func (r *run) learn(ctx context.Context, o Overflow) {
 	r.commit(ctx, c)
 }
 
-// believes reports whether the limit in an overflow is worth keeping. Errors
-// contain other figures, and a misread one would make every later request
-// small. So the error must also name the size that exceeded the limit, or the
-// limit must be near the assumed window.
+// believes reports whether the limit in an overflow is worth keeping. Errors contain
+// other figures, and a misread one would make every later request small. Therefore the
+// error must also name a plausible size above the limit, or the limit must be near the
+// expected prompt or window.
 func (r *run) believes(o Overflow) bool {
 	const far = 4
 	size := r.expected()
@@ -112,30 +111,31 @@ func (r *run) believes(o Overflow) bool {
 	return named || o.Rule == frontDropped || o.Limit >= max(size, r.g.Window)/far
 }
 
-// mirrored reports whether a count only repeats a number sent or estimated:
-// there are servers that count nothing.
+// mirrored reports whether a count only repeats the estimate. Some servers count
+// nothing.
 func (r *run) mirrored(prompt int) bool {
 	return prompt == r.size || prompt == int(float64(r.size)*r.factor)
 }
 
-// calibrate compares the estimate of the request that was answered with what
-// the provider has counted.
+// calibrate compares the estimate of the answered request with the provider's count;
+// force is for refit.
 func (r *run) calibrate(prompt int, force bool) (c transcript.Calibration) {
-	if !r.mirrored(prompt) && prompt != r.known.Prompt { // a repeated number is also from a server that counts nothing
+	if !r.mirrored(prompt) && prompt != r.known.Prompt { // the same count twice also comes from a server that counts nothing
 		c.Factor, c.Prompt = r.refit(prompt, force)
 	}
 	return c
 }
 
-// refit returns the factor that a count of the provider's speaks for, or 0 if
-// it is too near to the one in force, or no count to rely on.
+// refit returns the factor that a provider's count suggests, and the count. It returns
+// 0 if the factor is too near the current one, or the count is unreliable. With force,
+// even a small rise of the factor counts.
 func (r *run) refit(prompt int, force bool) (factor float64, from int) {
 	if prompt < fewTokens || r.size < fewTokens {
 		return 0, 0
 	}
 	f := float64(prompt) / float64(r.size)
 	if f < minFactor || r.media() > r.size/10 {
-		return 0, 0 // a prompt that was cut; a guess about images
+		return 0, 0 // the prompt was cut, or images make the estimate a guess
 	}
 	f = min(f, maxFactor)
 	if f < r.factor {
@@ -149,7 +149,7 @@ func (r *run) refit(prompt int, force bool) (factor float64, from int) {
 	return math.Round(f*1000) / 1000, prompt
 }
 
-// media is what the images and documents of the request count for.
+// media estimates the tokens of the images and documents in the request.
 func (r *run) media() int {
 	var found []transcript.Block
 	for _, m := range findMedia(r.request.Messages) {

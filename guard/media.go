@@ -13,20 +13,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Media is the stage "media", that replaces images and documents by notes when a
-// request has too many bytes, or too many media, or one that is too large ([Bytes],
-// [Part]). A note names the kind, the size and the entry of the original.
+// Media is the stage "media". It replaces images and documents by notes if a request
+// has too many bytes ([Bytes]) or media, or a medium that is too large ([Part]). A note
+// names the kind, the size and the entry of the original.
 //
-// Of a request with too many bytes the oldest go, until the excess and a tenth
-// of the limit are saved, or half of the bytes if the error has no figures. Of
-// too many media the oldest go, some more than needed, or the older half if the
-// limit is not known. Of media that are too large those above the limit go, or the
-// largest. Where a limit on the side holds for requests with many images, the
-// oldest go if they are fewer. A tool result that is refused as too long is
+// If a request has too many bytes, the oldest media go, until the excess and a tenth of
+// the limit are saved. If the error has no figures, about half of their bytes go. If
+// there are too many media, the oldest go, slightly more than needed, or the older half
+// if the limit is unknown. If media are too large, those above the limit go, or else
+// the largest. If a limit on the side applies only to requests with many images, the
+// oldest go instead if they are fewer. A tool result that is refused as too long is
 // shortened to the allowed length.
 func Media() Stage { return editing("media", []Kind{Bytes, Part}, media) }
 
-// medium is an image or a document in a history, or all of one tool result.
+// medium is an image or a document in a history, or all media of a tool result.
 type medium struct {
 	message int
 	blocks  []transcript.Block
@@ -64,7 +64,7 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 			all = fewer(oldest(findMedia(h.Messages), manyImages), all)
 		}
 	default:
-		all = above(func(m medium) int { return m.bytes() * 3 / 4 }) // of base64
+		all = above(func(m medium) int { return m.bytes() * 3 / 4 }) // decoded from base64
 	}
 	return clipsOf(all)
 }
@@ -78,7 +78,7 @@ func clipsOf(all []medium) (clips []transcript.Clipping) {
 	return clips
 }
 
-// larger returns the media above a limit, none if that is 0.
+// larger returns the media above a limit, or none if the limit is 0.
 func larger(all []medium, limit int, size func(medium) int) []medium {
 	return slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return limit <= 0 || size(m) <= limit })
 }
@@ -87,8 +87,8 @@ func larger(all []medium, limit int, size func(medium) int) []medium {
 // smaller ones.
 const manyImages = 20
 
-// oldest returns the media that are too many, in steps of ten or of half of a small
-// limit, so that the next ones change nothing before them.
+// oldest returns the media that are too many. They go in steps of ten, or of half of a
+// small limit, so that the next media leave earlier messages unchanged.
 func oldest(all []medium, limit int) []medium {
 	if limit <= 0 {
 		return all[:(len(all)+1)/2]
@@ -124,7 +124,7 @@ func (m medium) bytes() (n int) {
 	return n
 }
 
-// fewer is the shorter one of two lists, or the other if it is empty.
+// fewer returns the shorter of two lists, but not an empty one if the other is not.
 func fewer(a, b []medium) []medium {
 	if len(a) == 0 || len(b) > 0 && len(b) < len(a) {
 		return b
@@ -132,8 +132,8 @@ func fewer(a, b []medium) []medium {
 	return a
 }
 
-// count replaces media before the first call, if there are more than the service takes,
-// and makes room if there are too many messages.
+// count replaces media that exceed a limit before the first call, and runs the stages
+// if there are too many messages.
 func (r *run) count(ctx context.Context) error {
 	takes := r.request.Takes
 	images, documents := r.mediaOf("image"), r.mediaOf("document")
@@ -166,14 +166,15 @@ func (r *run) count(ctx context.Context) error {
 	return nil
 }
 
-// mediaOf lists the media of a kind in the request, or of the kind "media" all, oldest first.
+// mediaOf lists the media of a kind in the request, oldest first. The kind "media"
+// means all.
 func (r *run) mediaOf(kind string) []medium {
 	return slices.DeleteFunc(findMedia(r.request.Messages), func(m medium) bool {
 		return !slices.ContainsFunc(m.blocks, func(b transcript.Block) bool { return kind == "media" || transcript.BlockType(b) == kind })
 	})
 }
 
-// messagesIn counts messages as services do that take each result as a message.
+// messagesIn counts messages like a service that takes each result as a message.
 func messagesIn(messages []transcript.Message) (n int) {
 	for _, m := range messages {
 		results := 0
@@ -189,7 +190,7 @@ func messagesIn(messages []transcript.Message) (n int) {
 	return n
 }
 
-// side is the longest side of an image in pixels.
+// side returns the longest side of an image, in pixels.
 func (m medium) side() (most int) {
 	for _, b := range m.blocks {
 		if i, ok := b.(transcript.ImageBlock); ok {
@@ -200,9 +201,9 @@ func (m medium) side() (most int) {
 	return most
 }
 
-// findMedia lists the images and documents that entries hold, oldest first. Media
-// of one tool result count as one: its text stays, and the notes come after it.
-// Blocks of a result cannot be addressed, as the fold may have left out others.
+// findMedia lists the images and documents that entries hold, oldest first. Media of
+// one tool result count as one: its text stays, and the notes come after it. Blocks of
+// a result cannot be addressed, because the fold may have left out others.
 func findMedia(messages []transcript.Message) (all []medium) {
 	for i, msg := range messages {
 		for j, o := range msg.Origins[:min(len(msg.Origins), len(msg.Content))] {
@@ -231,7 +232,7 @@ func (m medium) clip() transcript.Clipping {
 	return clipping(m.from, strings.Join(parts, "\n"))
 }
 
-// mediaOf returns a block, or those in a tool result, that are images or documents.
+// mediaOf returns a block that is an image or a document, or those in a tool result.
 func mediaOf(b transcript.Block) (found []transcript.Block) {
 	if r, ok := b.(transcript.ToolResultBlock); ok {
 		for _, b := range r.Content {

@@ -5,29 +5,28 @@ import (
 	"strings"
 )
 
-// OverflowError is an overflow that could not be cured. All changes made to the
-// history so far are committed; nothing was lost.
+// OverflowError is an overflow that could not be cured. All earlier changes to the
+// history are committed; nothing was lost.
 type OverflowError struct {
 	Overflow Overflow
-	Attempts int // calls that were made
-	Estimate int // tokens of the prompt that was sent last, by estimate
-	Window   int // tokens; 0 if it is not known
-	// Largest is the ID of the largest entry in the last message, and
-	// LargestSize its tokens by estimate. Consecutive texts of the user are one
-	// message, so a later text cannot make it smaller. Empty if it is not
-	// known.
+	Attempts int // number of calls
+	Estimate int // estimated tokens of the last prompt
+	Window   int // tokens; 0 if unknown
+	// Largest is the ID of the largest entry in the last message, empty if unknown, and
+	// LargestSize its estimated tokens. Consecutive user texts are one message, so
+	// another text cannot make it smaller.
 	Largest     string
 	LargestSize int
-	// Stages are the errors of stages that failed, a summarizer's for example.
-	// They are not seen through this error: one of them being late does not
-	// mean that the caller's time is over.
+	// Stages are the errors of failed stages, for example of a summarizer. The
+	// OverflowError does not unwrap to them: a late stage does not mean that the
+	// caller's time is over.
 	Stages []error
-	// Err is what the last call returned.
+	// Err is the error of the last call.
 	Err error
 }
 
-// Error names the part that does not fit, with numbers, the failed step and the
-// provider's text.
+// Error describes the excess with numbers, suggests remedies, and adds the errors of
+// stages and the provider's text.
 func (e *OverflowError) Error() string {
 	var sb strings.Builder
 	sb.WriteString("guard: the request is too large for the model, and nothing more could be made smaller (")
@@ -54,5 +53,5 @@ func (e *OverflowError) Error() string {
 	return sb.String()
 }
 
-// Unwrap returns the provider's error, as the call returned it.
+// Unwrap returns the error of the last call.
 func (e *OverflowError) Unwrap() error { return e.Err }

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// partAt returns the innermost object of a list on a path, if it is a part of a message.
-// Names of types in the path have no member. AWS counts from 1, as in "messages.1.member".
+// partAt returns the innermost object in a list on a path, or nil if it is a whole
+// message. Names of types in the path match no member and are skipped. AWS counts from
+// 1, as in "messages.1.member".
 func partAt(doc any, path string) any {
 	fold := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 	var part map[string]any
@@ -40,7 +41,7 @@ func partAt(doc any, path string) any {
 	return part
 }
 
-// data lists the strings in a JSON value that are long enough to be in no other block.
+// data lists the strings in a JSON value that are too long to occur in another block.
 func data(v any) (all []string) {
 	const least = 20
 	switch v := v.(type) {

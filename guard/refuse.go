@@ -15,25 +15,25 @@ import (
 type trial struct {
 	cure transcript.Calibration
 	of   Overflow
-	text string // of the refusal, without its numbers and names
-	err  error  // that the caller gets if the refusal comes back
+	text string // the refusal's text without numbers and names
+	err  error  // returned if the refusal comes back
 }
 
-// namesMedia is the rule of an error that no rule knows, of which only the word for a
-// medium is known. All media are left out, once.
+// namesMedia is the rule of an error that no other rule matches and that mentions
+// media. All media are left out, once.
 const namesMedia = "names media"
 
-// namesPlace is the rule of an error that no rule knows, of which only the place is
-// known. The part there is left out, if it is a medium or data for its maker alone.
+// namesPlace is the rule of an error that no other rule matches and that names a place.
+// The part there is left out if it is a medium, or data for its maker alone.
 const namesPlace = "names place"
 
-// isStaged reports whether stages cure a refused part: they replace media and
-// texts by size and number.
+// isStaged reports whether stages cure a refused part: a limit on the size or the
+// number of media and texts.
 func isStaged(o Overflow) bool {
 	return slices.Contains([]string{"count", "side", "size", "text"}, o.Refused)
 }
 
-// without are the forms that a model does not take if it refuses a part.
+// without maps a refused part to the forms that the model then does not take.
 var without = map[string][]transcript.Form{
 	"images":     {transcript.Images, transcript.Documents},
 	"parts":      {transcript.Parts, transcript.Images, transcript.Documents},
@@ -41,8 +41,7 @@ var without = map[string][]transcript.Form{
 	"call-ids":   {transcript.CallIDs},
 }
 
-// remedy returns the cure of a refused part. ok is false if there is none left in
-// this Do.
+// remedy returns the cure of a refused part. ok is false if this Do has none left.
 func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
 	if r.attempt >= maxCalls-1 {
 		return c, false
@@ -59,8 +58,8 @@ func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
 	return c, c.Without != nil && !r.tried[o.Refused]
 }
 
-// answered is an entry of the newest answer, if a part of an answer is only for its
-// maker, or "".
+// answered returns an entry of the newest answer, or "" if no answer holds data for its
+// maker alone.
 func (r *run) answered() string {
 	entry, own := "", false
 	for _, m := range r.request.Messages {
@@ -78,17 +77,17 @@ func (r *run) answered() string {
 	return entry
 }
 
-// isOwn reports whether a block holds data only for the model that made it.
+// isOwn reports whether a block may hold data for its maker alone.
 func isOwn(b transcript.Block) bool {
 	if text, ok := b.(transcript.TextBlock); ok {
 		return len(text.Extra["ext"]) > 0
 	}
-	return !transcript.IsMedia(b) // a call that lacks its signature is refused like one with a bad one
+	return !transcript.IsMedia(b) // a call without its signature is refused like one with a bad signature
 }
 
-// unreadable returns the media that may be the cause of a refusal: those at the place
-// that it names, or all in the newest message with any, and their equals. After that, and
-// in the last call, it returns all.
+// unreadable returns the media that may have caused a refusal, and equal ones. If the
+// refusal names a place, these are the media there. Otherwise, and for the last call,
+// they are the media of the newest message with any; if those were tried, all media.
 func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
 	all, chosen := findMedia(r.request.Messages), r.there.media
 	if o.Rule != namesPlace && (len(chosen) == 0 || r.attempt == maxCalls-2) {
@@ -109,11 +108,11 @@ func (r *run) unreadable(o Overflow) (left []transcript.BlockRef) {
 // A place is the part of a request that an error points to.
 type place struct {
 	media []medium
-	own   bool // data for its maker alone
+	own   bool // it holds data for its maker alone
 }
 
 // placeOf finds the blocks at a path such as "messages.3.content.1". It finds none if
-// they are of several kinds, or a text or a call is among them.
+// one of them is a text or a call.
 func (r *run) placeOf(path string) (found place) {
 	if path == "" || r.g.Format == nil {
 		return place{}
@@ -127,7 +126,7 @@ func (r *run) placeOf(path string) (found place) {
 	if len(part) == 0 {
 		return place{}
 	}
-	holds := func(b transcript.Block) bool { // data in common with the part
+	holds := func(b transcript.Block) bool { // reports whether a block shares data with the part
 		var block any
 		_ = json.Unmarshal(transcript.MarshalBlock(b), &block) // an object
 		return slices.ContainsFunc(data(block), func(s string) bool { return slices.Contains(part, s) })
@@ -171,7 +170,7 @@ func (r *run) try(ctx context.Context, o Overflow, err error) error {
 	r.tried[o.Refused] = true
 	ev, _ := r.g.evidence(err)
 	next := &trial{c, o, saidIn(ev), err}
-	if r.trial != nil { // of the same part, and not enough
+	if r.trial != nil { // for the same part, and insufficient
 		next.cure, next.err = r.trial.cure.Merge(c), r.trial.err
 	}
 	r.trial = next
@@ -183,7 +182,7 @@ func (r *run) try(ctx context.Context, o Overflow, err error) error {
 	return nil
 }
 
-// prove records the cure that is tried, if there is one.
+// prove commits the cure on trial, if there is one.
 func (r *run) prove(ctx context.Context) {
 	t := r.trial
 	if t == nil {
@@ -198,7 +197,7 @@ func (r *run) prove(ctx context.Context) {
 	r.tell(ctx, Event{Kind: EventRefused, Overflow: t.of, Learned: c, Changed: err == nil, Before: r.size, Err: err})
 }
 
-// judge classifies an error, and decides about the cure that it follows. It
+// judge classifies an error, and decides whether it proves the cure on trial. It
 // returns the error of Do, or nil if another call may help.
 func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 	ev, o := r.g.evidence(err)
@@ -209,11 +208,11 @@ func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 	}
 	if t := r.trial; t != nil && ctx.Err() == nil {
 		switch {
-		case t.of.Path != "" && len(r.there.media) > 0: // another place: the first is proven
+		case t.of.Path != "" && len(r.there.media) > 0: // at another place: the first cure is proven
 			r.prove(ctx)
 		case saidIn(ev) == t.text, o.Kind == Part && o.Refused == t.of.Refused && !isMedium(o):
 			if _, more := r.remedy(o); more && isMedium(o) {
-				return o, nil // try replaces the cure
+				return o, nil // try extends the cure
 			}
 			r.trial = nil
 			return o, t.err
@@ -227,7 +226,7 @@ func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 	return o, nil
 }
 
-// guess names the part that an error without a rule may be about.
+// guess returns the part that an error without a rule may be about.
 func (r *run) guess(ev evidence) Overflow {
 	text := strings.Join(ev.texts, "\n")
 	o := Overflow{Kind: Part, Refused: "media", Path: ev.place(), Rule: namesPlace}
@@ -250,13 +249,13 @@ func isMedium(o Overflow) bool {
 	return o.Refused == "image" || o.Refused == "document" || o.Refused == "media"
 }
 
-// isRefusal reports whether a service that answers with a status has read the
-// request.
+// isRefusal reports whether a status means that the service has read the request and
+// refused it.
 func isRefusal(status int) bool {
 	return slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}, status)
 }
 
-// saidIn returns the texts of an error without their numbers and names.
+// saidIn returns the texts and codes of an error without their numbers and names.
 func saidIn(ev evidence) string {
 	text := strings.Join(slices.Concat(ev.texts, ev.codes), "\n")
 	return digit.Get().ReplaceAllString(find("identifier").ReplaceAllString(text, ""), "")

@@ -11,15 +11,14 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Stage makes a history smaller. A stage that has an effect commits it to the
-// history.
+// Stage makes a history smaller. It commits any change to the history.
 type Stage struct {
 	Name string // one word, for events and errors
-	// Kinds are the kinds that the stage helps with; nil means every overflow
-	// by [Kind.IsOverflow].
+	// Kinds are the kinds of overflow that the stage helps with. Nil means every kind
+	// for which [Kind.IsOverflow] is true.
 	Kinds []Kind
-	// Run reports whether the history has changed. An error without a change
-	// means that it has not; with a change it reports a partial failure.
+	// Run reports whether the history has changed. An error without a change means that
+	// nothing has changed; with a change it reports a partial failure.
 	Run func(ctx context.Context, h History, n Need) (changed bool, err error)
 }
 
@@ -28,25 +27,26 @@ type Need struct {
 	Overflow Overflow
 	// Model is the model to be called, if the [Guard] names one.
 	Model string
-	// Window is the most tokens that the model takes, by the [Guard] or the
-	// error: it may be less. 0 if nothing is known.
+	// Window is the size of the model's window in tokens, from the [Guard], a
+	// calibration or an error. If none is known, it is the size of the request, and the
+	// real window is smaller. 0 means unknown.
 	Window int
-	// Room limits the tokens of the history and its prompt, counted by Counter: the
-	// window without the output, and the system prompt and the tools of the
-	// [Guard]. 0 if it is not known.
+	// Room limits the tokens of the history and its prompt, as Counter counts them. It
+	// is the window without the output, the system prompt and the tools of the [Guard].
+	// 0 means unknown.
 	Room int
-	// Refused is set if the provider has refused the request, or sent an empty
-	// answer; otherwise it is too long by estimate.
+	// Refused is set if the provider has refused the request, or sent an empty answer.
+	// Otherwise the request is too long by estimate.
 	Refused bool
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
-	// Recall is set if the model is offered the tool recall_read, which reads texts
-	// that a stage removed. Do sets it by the tools of the [Guard]. Notes of a stage
-	// should then name the tool.
+	// Recall is set if the tools of the [Guard] include recall_read, with which the
+	// model reads texts that a stage removed. The notes of a stage should then name the
+	// tool.
 	Recall bool
 }
 
-// whole says in a note where all of a text is.
+// whole returns the words of a note about the entry that holds a whole text.
 func (n Need) whole(entry string) string {
 	if n.Recall {
 		return fmt.Sprintf("all of it is in entry %s, which the tool %s reads", entry, recalltool.Read)
@@ -61,7 +61,7 @@ func (s Stage) helps(k Kind) bool {
 	return slices.Contains(s.Kinds, k)
 }
 
-// editing is a stage that replaces tool results and other blocks by texts.
+// editing returns a stage that replaces tool results and other blocks by texts.
 func editing(name string, kinds []Kind, clips func(h rebuild.History, n Need) []transcript.Clipping) Stage {
 	return Stage{Name: name, Kinds: kinds, Run: func(ctx context.Context, h History, n Need) (changed bool, err error) {
 		history, err := h.History(ctx)
@@ -89,9 +89,8 @@ func (n Need) size(blocks ...transcript.Block) int {
 	return tokens.Or(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: blocks}})
 }
 
-// Compact is the stage "compact", that has the older part of the history
-// replaced by a summary, if the history is a [Compactor]. If it is not, it does
-// nothing.
+// Compact is the stage "compact". It replaces the older part of a [Compactor] by a
+// summary, and leaves any other history unchanged.
 func Compact() Stage {
 	return Stage{Name: "compact", Run: func(ctx context.Context, h History, n Need) (bool, error) {
 		c, ok := h.(Compactor)

@@ -14,22 +14,22 @@ import (
 //go:embed overflow.txt
 var overflowText string
 
-// A table is what overflow.txt says. The head of that file explains its lines.
+// A table holds the contents of overflow.txt. The head of that file explains its lines.
 type table struct {
 	rules []*rule
 	sizes map[string]patterns     // by sort
 	found map[string]*lazy.Regexp // by name
 }
 
-// known is the table, read when the first error is classified: a program that
-// meets none pays for none.
+// known returns the table, which it reads when the first error is classified. A program
+// without errors does not pay for the table.
 var known = sync.OnceValue(func() *table { return readTable(overflowText) })
 
 // A rule decides by the codes of an error, or by its words.
 type rule struct {
-	name                string // "-" for the kind of the deciding sign
+	name                string // a "-" in it becomes the deciding sign
 	kind                Kind
-	refused             string   // of the kind [Part]
+	refused             string   // if the kind is [Part]
 	signs               []string // each decides: "code invalid_api_key", "status 413"
 	has                 []string // a text needs one of these signs, if there are any
 	match, also, unless patterns
@@ -42,7 +42,8 @@ func (ps patterns) match(text string) bool {
 	return slices.ContainsFunc(ps, func(p *lazy.Regexp) bool { return p.Find(text) != nil })
 }
 
-// decides reports whether the rule knows an error, and as what.
+// decides reports whether the rule matches an error, and returns the name of the
+// decision.
 func (r *rule) decides(signs []string, text string) (name string, ok bool) {
 	for _, s := range signs {
 		if slices.Contains(r.signs, s) {
@@ -56,10 +57,10 @@ func (r *rule) decides(signs []string, text string) (name string, ok bool) {
 
 func find(name string) *regexp.Regexp { return known().found[name].Get() }
 
-// readTable panics if a line is not as the head of overflow.txt explains.
+// readTable reads overflow.txt, and panics on a line with an unknown key.
 func readTable(text string) *table {
 	t := &table{sizes: map[string]patterns{}, found: map[string]*lazy.Regexp{}}
-	names := map[string][]string{} // of let
+	names := map[string][]string{} // expressions by the names of let
 	var r *rule
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")

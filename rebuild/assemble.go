@@ -7,17 +7,17 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// assembler puts the message lines of the live path together: lines to
-// answers and user texts, these to turns, results to calls. It works line by
-// line and decides nothing that a later line of another turn could change, but
-// for a late result, which finds its call in any earlier turn.
+// assembler builds turns from the message lines of the live path. It joins lines into
+// answers and user texts, joins these into turns, and assigns results to calls. It
+// works line by line. No later line of another turn changes its decisions, except a
+// late result, which finds its call in any earlier turn.
 type assembler struct {
-	full        bool    // compactions and clips are ignored, so no request was made of this
-	prompts     prompts // placed before the messages
+	full        bool    // compactions and clips are ignored, so no request was made from this history
+	prompts     prompts // shown before the messages
 	system      string
 	prelude     []*item // the summary
 	summary     *transcript.Compaction
-	turnsBefore int             // summarised turns
+	turnsBefore int             // the number of summarised turns
 	cutFront    bool            // the first lines may be results of calls before the cut
 	compacted   int             // the ord of the compaction, 0 for none
 	read        map[string]bool // summarised entries, wherever they are
@@ -27,14 +27,14 @@ type assembler struct {
 	turns   []*turn            // the first one precedes the first user text
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
-	late    []int // items that have changed, see touched, or are shown no longer
+	late    []int // indexes of items that changed (see touched) or are no longer shown
 
-	edited    int  // the ord of the last hide of a line so far
-	displaced bool // lines follow the last answer because it was made without them
-	prompted  bool // the last item is a system prompt, which stays before the next answer
+	edited    int  // the greatest ord of the hides of lines so far
+	displaced bool // lines follow the last answer because its request lacked them
+	prompted  bool // the last item is a system prompt, which stays last before the next answer
 	lastUser  int  // the greatest ord of the lines since the last answer, -1 for none
 
-	// Where the parts above come from.
+	// The parts above are allocated from these slabs.
 	turnSlab   slab[turn]
 	itemSlab   slab[item]
 	partSlab   slab[part]
@@ -48,7 +48,7 @@ type assembler struct {
 // prompts are the last [transcript.System] and the last [transcript.Tools]; nil for none.
 type prompts struct{ system, tools transcript.Body }
 
-// of returns the place of a body, nil if it is neither of the two.
+// of returns the field for a body, or nil if it is neither of the two.
 func (p *prompts) of(b transcript.Body) *transcript.Body {
 	switch b.(type) {
 	case transcript.System:
@@ -69,7 +69,7 @@ func (a *assembler) last() *turn { return a.turns[len(a.turns)-1] }
 
 func (a *assembler) started() int { return len(a.turns) - 1 }
 
-// add takes the next line of those that are not compactions or clips.
+// add takes the next line, which is not a compaction or a clip.
 func (a *assembler) add(n *node) {
 	if n.hidden > 0 {
 		a.hide(n)
@@ -104,8 +104,8 @@ func (a *assembler) add(n *node) {
 	}
 }
 
-// hide leaves a line out. Without it, the reasoning of its answer is not what the model
-// wrote, so it goes too.
+// hide leaves a line out. The answer of the line then differs from the model's words,
+// so its reasoning goes as well.
 func (a *assembler) hide(n *node) {
 	a.edited = max(a.edited, n.hidden)
 	a.report().note("hidden-entry", n.id, "")
@@ -116,7 +116,7 @@ func (a *assembler) hide(n *node) {
 	}
 }
 
-// addPrompt shows a system prompt or a list of tools as a text of the user.
+// addPrompt shows a system prompt or a list of tools as a user text.
 func (a *assembler) addPrompt(n *node) {
 	it := a.newItem(n, 1)
 	it.aside, it.since = true, n.ord
@@ -125,8 +125,8 @@ func (a *assembler) addPrompt(n *node) {
 	a.prompted = true
 }
 
-// addEnd shows that a turn ended without an answer, as a text of the user: otherwise
-// its text and the next one would be one message.
+// addEnd shows as a user text that a turn ended without an answer. Otherwise the user
+// texts before and after the end would be one message.
 func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
 	last := len(a.items) - 1
 	for last >= 0 && a.items[last].ofPrompt() {
@@ -144,7 +144,7 @@ func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
 	a.items = append(a.items, it)
 }
 
-// report is the report of the last turn.
+// report returns the report of the last turn.
 func (a *assembler) report() *Report { return &a.last().repairs }
 
 func (a *assembler) newItem(n *node, parts int) *item {
@@ -154,7 +154,7 @@ func (a *assembler) newItem(n *node, parts int) *item {
 	return it
 }
 
-// addUser takes the tool results of a user line and then the rest as one text.
+// addUser takes the tool results of a user line, and then its other blocks as one text.
 func (a *assembler) addUser(n *node, f *transcript.MessageLine, content []transcript.Block, since int) {
 	var it *item
 	results := 0
@@ -183,8 +183,8 @@ func (a *assembler) addUser(n *node, f *transcript.MessageLine, content []transc
 	a.items = append(a.items, it)
 }
 
-// answered reports whether a user text now starts a turn: iff the last
-// assistant message has no kept calls.
+// answered reports whether a user text now starts a turn: if the last assistant message
+// has no calls that are kept.
 func (a *assembler) answered() bool {
 	for _, ans := range slices.Backward(a.now.answers) {
 		if ans.shows() {
@@ -194,9 +194,9 @@ func (a *assembler) answered() bool {
 	return true
 }
 
-// startTurn closes the running turn. Results that came after its last answer
-// and have no call may belong to the calls of the next turn: mini-claw wrote
-// them before the user's text.
+// startTurn closes the running turn. Results after its last answer that have no call
+// may belong to calls of the next turn: mini-claw wrote such results before the user's
+// text.
 func (a *assembler) startTurn() {
 	old := a.last()
 	lastAnswer := old.first
@@ -262,9 +262,9 @@ func (a *assembler) addAnswer(n *node, f *transcript.MessageLine, content []tran
 	}
 }
 
-// answerFor returns the answer that a line belongs to: the one its mid names;
-// for a tool_use line without mid the answer it follows directly; else a new
-// one, with room for the parts of the line.
+// answerFor returns the answer that a line belongs to: the answer that its mid names,
+// or for a tool_use line without mid the answer right before it. Otherwise it returns a
+// new answer, with room for the parts of the line.
 func (a *assembler) answerFor(n *node, f *transcript.MessageLine, parts int) *item {
 	if ans := a.answerOf(f); ans != nil {
 		return ans
@@ -275,7 +275,7 @@ func (a *assembler) answerFor(n *node, f *transcript.MessageLine, parts int) *it
 	ans.flat = f.Of == "" && f.Kind == transcript.TypeToolUse
 	if f.Of != "" {
 		ans.cut = true // its first line is missing
-		a.report().note("cut-answer", n.id, "its first line %s is not there", f.Of)
+		a.report().note("cut-answer", n.id, "its first line %s is missing", f.Of)
 	}
 	a.now.answers, a.now.byID[id] = append(a.now.answers, ans), ans
 	a.items = append(a.items, ans)
@@ -293,8 +293,8 @@ func (a *assembler) answerOf(f *transcript.MessageLine) *item {
 	return nil
 }
 
-// addCall adds a call to an answer, unless it is already recorded there.
-// grouped is set if the line names its answer.
+// addCall adds a call to an answer, unless the call is already recorded there. grouped
+// is set if the line names its answer.
 func (a *assembler) addCall(from source, ans *item, block transcript.Block, b transcript.ToolCallBlock, grouped bool) {
 	same := a.now.calls[b.ID]
 	if same != nil && same.recorded(ans, b, grouped) {
@@ -308,7 +308,7 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 	c := a.callSlab.one()
 	c.id, c.node, c.block, c.item, c.result = b.ID, from.node, block, ans, a.now.takeSpare(b.ID)
 	if r := c.result; r != nil && r.text != nil {
-		r.text.parts, r.text.since = nil, c.node.ord // it is not shown there any more
+		r.text.parts, r.text.since = nil, c.node.ord // it is no longer shown there
 		a.late = append(a.late, slices.Index(a.items, r.text))
 	}
 	if ans.calls == nil {
@@ -330,10 +330,10 @@ func (a *assembler) spare(r *result) {
 	a.now.waits[r.callID] = append(a.now.waits[r.callID], r)
 }
 
-// addResult finds the call that a result answers: one of the running turn that
-// has none yet, in the latest answer with such a call, else a call of an
-// earlier turn. A result that came before its call gives way to one that came
-// after it. One that is too late for its place becomes a text.
+// addResult finds the call for a result: an unanswered one of the running turn, in the
+// latest answer with such a call, else a call of an earlier turn. A result that came
+// before its call gives way to one that came after the call. A result that is too late
+// for its place becomes a text.
 func (a *assembler) addResult(from source, block transcript.Block, b transcript.ToolResultBlock, since int) {
 	r := a.resultSlab.one()
 	r.callID, r.block, r.from, r.after = b.CallID, normaliseResult(a.report(), from.node.id, block, b), from, len(a.items)
@@ -364,8 +364,8 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 	}
 }
 
-// touched notes that an answer has changed. Only changes before the last answer
-// are kept: a Tally always recounts the last one.
+// touched notes that an answer has changed. It notes only answers before the last one,
+// which a Tally always recounts.
 func (a *assembler) touched(it *item) {
 	later := false
 	for i, other := range slices.Backward(a.items) {
@@ -389,8 +389,8 @@ func (a *assembler) addStatus(n *node, callID, entry string, said status) {
 		c.told, c.since = said, n.ord
 		a.touched(c.item)
 	} else if said.state == Rejected {
-		// The model has already seen the call without a result, so the rejection
-		// reaches it the way a late result would.
+		// The model has already seen the call without a result, so the rejection is
+		// shown like a late result.
 		r := a.resultSlab.one()
 		r.callID, r.block, r.from, r.since = callID, transcript.ToolError(callID, said.text()).Content[0], source{n, transcript.WholeEntry}, n.ord
 		a.addLate(r, c)

@@ -9,26 +9,25 @@ import (
 
 // Tally counts the tokens of the history of a [Fold] and keeps the count, so a later
 // count costs only the additions. The total is the count of [History.SystemPrompt] plus
-// the counts of all messages on their own. It depends on the history alone: not on the
-// time, nor on earlier counts.
+// a separate count of each message. The total depends only on the history, not on the
+// time or on earlier counts.
 //
-// A Tally calls its Counter about once for each message. A compaction, a clip,
-// a hide and a rewind make it count the history anew; a late result makes it count anew
-// from the message with the call on. It is for one goroutine. A panic of the
-// Counter leaves it unchanged.
+// A Tally calls its Counter about once for each message. After a compaction, a clip, a
+// hide or a rewind it counts the history again. After a late result it counts again
+// from the message with the call. A Tally is for one goroutine. A panic of the Counter
+// leaves it unchanged.
 type Tally struct {
 	Counter tokens.Counter
 
 	asm   *assembler // whose messages were counted
-	nodes int        // how many nodes the fold had then
-	late  int        // how many places of asm.late are taken into account
+	nodes int        // number of nodes in the fold at that time
+	late  int        // number of places of asm.late that are included
 	total int
 	marks []mark    // starts of messages that do not change earlier ones
 	open  []counted // the messages after the last mark
 }
 
-// mark is an answer with which a message begins, and the tokens of all
-// messages before it.
+// mark is an answer that begins a message, and the tokens of all messages before it.
 type mark struct{ item, before int }
 
 // counted is a message and its tokens.

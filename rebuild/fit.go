@@ -6,15 +6,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Fit returns the summary of h, if it has one, and the newest whole turns after
-// it, together at most budget tokens, counted message by message by size. The
-// newest turn is always included: if it exceeds the budget, alone or with the
-// summary, the report has [OverBudget].
+// Fit returns the summary of h, if it has one, and the newest whole turns after it.
+// Together they have at most budget tokens, the sum of size over the messages. The
+// newest turn is always included. If it exceeds the budget, alone or with the summary,
+// the report contains over-budget.
 //
-// Fit is a view and changes nothing. If it leaves messages out, it also drops
+// Fit changes nothing: its result is a view. If it leaves messages out, it also drops
 // the reasoning made after them, as [Reasoned] does.
 func Fit(h History, budget int, size func(transcript.Message) int) (History, Report) {
-	// The blocks of a summary come from an entry and from no batch of messages.
+	// Blocks of a summary come from an entry without a batch.
 	isSummary := func(_ transcript.Block, o transcript.Origin) bool { return o.Entry != "" && o.Batch == 0 }
 	rest := Without(h.Messages, isSummary)
 	summary := Without(h.Messages, func(b transcript.Block, o transcript.Origin) bool { return !isSummary(b, o) })

@@ -8,30 +8,30 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// ErrNewerFormat reports an entry of a newer format that must not be ignored.
-// Nothing was written; a newer version of this module can read the session.
-var ErrNewerFormat = errors.New("written by a newer version that this one cannot ignore")
+// ErrNewerFormat reports an entry of a newer format that must not be ignored. Nothing
+// was written. A newer version of this module can read the session.
+var ErrNewerFormat = errors.New("written by a newer version and must not be ignored")
 
 // Options of a [Fold]. Nil and the zero value are the defaults.
 type Options struct {
-	// Summary is where the summary of a compaction is shown.
+	// Summary is the form in which the summary of a compaction is shown.
 	Summary SummaryForm
 	// Full shows the whole conversation: compactions and clips are ignored,
 	// rewinds and hides are not.
 	Full bool
-	// Tail means that the first batch is the first one that a later compaction
-	// keeps: earlier batches are missing, and needed only by a rewind to them,
+	// Tail means that earlier batches are missing: the first batch is the first one
+	// that a later compaction keeps. Only a rewind to a missing batch needs that batch,
 	// see [Fold.Has]. With Full, a result without its call is shown as late.
 	Tail bool
 }
 
-// Fold makes a history of entries. Feed it the batches of a transcript in
-// order, at any pace; ask for the history at any time. Each answer costs the
-// number of messages, not the number of entries read so far; only a rewind, a
-// compaction, a clip and a hide make it start over.
+// Fold makes a history from entries. Feed it the batches of a transcript in order, at
+// any pace, and ask for the history at any time. The cost of an answer depends on the
+// number of messages, not on the number of entries so far. Only a rewind, a compaction,
+// a clip or a hide makes the fold start over.
 //
-// A Fold keeps the IDs and bodies of added entries and does not change them. It
-// is for one goroutine; its results may be passed to others.
+// A Fold keeps the IDs and bodies of added entries and does not change them. It is for
+// one goroutine; its results may be passed to other goroutines.
 type Fold struct {
 	opts Options
 	err  error
@@ -40,14 +40,14 @@ type Fold struct {
 	cut      map[string][]*node // idempotency key -> nodes of its cut append
 	head     string
 	copied   bool   // the first lines are copies from another session, by the header
-	ignored  Report // repairs that concern no message: unknown types, rewinds
+	ignored  Report // repairs outside of messages: unknown types, rewinds
 	standing Standing
 
 	asm     *assembler // the live path; nil when it must be made anew
-	placing *placing   // for Where; the same
+	placing *placing   // for Where; nil when it must be made anew
 }
 
-// New returns a Fold that has seen nothing.
+// New returns an empty Fold.
 func New(opts *Options) *Fold {
 	f := &Fold{trail: trail{tip: -1, tips: map[string]int{}}, cut: map[string][]*node{}}
 	if opts != nil {
@@ -56,9 +56,9 @@ func New(opts *Options) *Fold {
 	return f
 }
 
-// Add takes the next batch. An incomplete one must be final: no writer will
-// complete it (see [transcript.Batcher]). The error matches [ErrNewerFormat];
-// it is returned by every later Add.
+// Add takes the next batch. An incomplete batch must be final: no writer will complete
+// it (see [transcript.Batcher]). The error matches [ErrNewerFormat], and every later
+// Add returns it again.
 func (f *Fold) Add(b transcript.Batch) error {
 	if f.err != nil {
 		return f.err
@@ -150,27 +150,27 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	return nil
 }
 
-// Head is the ID of the last message, compaction or rewind entry, or empty.
+// Head returns the ID of the last message, compaction or rewind entry, or "".
 func (f *Fold) Head() string { return f.head }
 
-// Has reports whether an entry with this ID was added: whether a rewind can go
-// there.
+// Has reports whether an entry with this ID was added, and can thus be the target of a
+// rewind.
 func (f *Fold) Has(id string) bool {
 	_, ok := f.tipAt(id)
 	return ok
 }
 
-// Live reports whether the lines up to and including the entry are in force,
-// that is, not rewound. Entries that no history is made of are live with the
-// message line before them.
+// Live reports whether the lines up to and including the entry are in force, that is,
+// not rewound. An entry outside of the history is live if the message line before it
+// is.
 func (f *Fold) Live(id string) bool {
 	tip, ok := f.tipAt(id)
 	return ok && f.liveTip(tip)
 }
 
-// Where returns where an entry stands, and whether the entry was added. It does not
-// depend on [Options].Full. An entry that no history is made of, such as a title,
-// stands where the message line before it does.
+// Where returns the place of an entry, and whether the entry was added. The place does
+// not depend on [Options].Full. An entry outside of the history, such as a title, has
+// the place of the message line before it.
 func (f *Fold) Where(id string) (w Where, ok bool) {
 	tip, ok := f.tipAt(id)
 	if !ok {
@@ -193,9 +193,9 @@ func (f *Fold) Where(id string) (w Where, ok bool) {
 	return w, true
 }
 
-// History returns the canonical history of the entries so far. The caller owns
-// the slices: the messages, their content and their origins. The values inside a
-// block are shared with the fold and must not be modified.
+// History returns the canonical history of the entries so far. The caller owns the
+// slices: the messages, their content and their origins. The values inside a block
+// belong to the fold and must not be modified.
 func (f *Fold) History() History {
 	h := f.live().history()
 	h.Cleared, h.Answered = f.standing.Cleared, f.Answered()
@@ -205,14 +205,14 @@ func (f *Fold) History() History {
 	return h
 }
 
-// Preview returns the history as it would be if [Fold.Prompts] and the compaction were
-// added now, and changes nothing. Its turns are those that the compaction keeps: together
-// with its TurnsBefore they are all there are.
+// Preview returns the history as it would be after adding [Fold.Prompts] and the
+// compaction, and changes nothing. It also returns the number of turns that the
+// compaction keeps, which excludes its TurnsBefore.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
-	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
+	c.TurnsBefore = max(c.TurnsBefore, 1) // not needed here, and costly to compute
 	after := *f
 	after.slab, after.batches = slab[node]{}, f.batches+1
-	after.addNode(&transcript.Entry{Body: c}, true) // past the end of f's nodes, which will overwrite it
+	after.addNode(&transcript.Entry{Body: c}, true) // after the end of f's nodes, which will overwrite it
 	a := after.assemble()
 	for _, p := range f.Prompts() {
 		if b, ok := p.(transcript.Body); ok {
@@ -222,8 +222,8 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	return a.history(), a.started()
 }
 
-// Prompts returns the last live [transcript.System] and [transcript.Tools]
-// entries, which are in force.
+// Prompts returns the [transcript.System] and [transcript.Tools] entries in force: the
+// last live ones.
 func (f *Fold) Prompts() (items []transcript.Item) {
 	var last prompts
 	for i := f.tip; i >= 0 && len(items) < 2; i = f.nodes[i].parent {
@@ -238,16 +238,15 @@ func (f *Fold) Prompts() (items []transcript.Item) {
 	return items
 }
 
-// Report returns the repairs that were needed for History, in the order of
-// the history.
+// Report returns the repairs that History needed, in the order of the history.
 func (f *Fold) Report() Report {
 	var rep Report
 	f.live().render(&rep)
 	return append(rep, f.ignored...)
 }
 
-// Turns is the number of turns of the conversation, those before a compaction
-// included.
+// Turns returns the number of turns of the conversation, including those before a
+// compaction.
 func (f *Fold) Turns() int {
 	a := f.live()
 	return a.turnsBefore + a.started()
@@ -289,9 +288,9 @@ func (f *Fold) assemble() *assembler {
 	return a
 }
 
-// Answered returns the model that the last answer of the history names; empty
-// if there is no answer or it names none. Its cost does not depend on the length
-// of the history.
+// Answered returns the model that the last answer of the history names. It returns ""
+// if there is no answer, or if the answer names no model. Its cost does not depend on
+// the length of the history.
 func (f *Fold) Answered() (model string) {
 	for _, it := range slices.Backward(f.live().items) {
 		if it.answer && it.shows() {

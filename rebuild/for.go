@@ -12,19 +12,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// For returns messages of a [History] as the model and the endpoint of c take
-// them. A note replaces media that they refused, or take none of. Reasoning that
-// they refused goes if its API signs it. All blocks of refused answers become those of
-// another model, so renderers leave out all that is for their maker alone. So do
-// blocks that another endpoint of Gemini or of the Responses API made, if both
-// endpoints are known. Texts and calls stay.
+// For returns messages of a [History] in the form that the model and the endpoint of c
+// take. Notes replace media that they refused or do not take. Refused reasoning goes if
+// its API signs it. All blocks of refused answers count as blocks of another model, so
+// renderers leave out any data for the maker alone. The same applies to blocks that
+// another endpoint of Gemini or of the Responses API made, if both endpoints are known.
+// Texts and calls stay.
 //
-// The mark is a hash of all that c leaves out, and empty if that is nothing. It
-// follows the [PromptHash] in [transcript.Made], so signed reasoning never
-// crosses between requests that leave out different things. Answers in the result
-// carry no mark if it is this one, so [Reasoned] takes them with the hash alone.
+// The mark is a hash of the omissions of c, or empty if there are none. It follows the
+// [PromptHash] in [transcript.Made], so signed reasoning never crosses between requests
+// with different omissions. In the result, answers with the same mark lose it, so that
+// [Reasoned] takes them with the hash alone.
 //
-// The messages given are not modified, and may be a result of For.
+// For does not modify the given messages, which may be a result of For.
 func For(messages []transcript.Message, c transcript.Calibration) (out []transcript.Message, mark string) {
 	unread := answersUpTo(messages, c.Unread)
 	if len(c.Without)+len(c.Left) > 0 {
@@ -33,7 +33,7 @@ func For(messages []transcript.Message, c transcript.Calibration) (out []transcr
 	answers := map[*transcript.Answer]*transcript.Answer{}
 	out = slices.Clone(messages)
 	for i, m := range messages {
-		own := false // the message has slices of its own
+		own := false // whether the message has slices of its own
 		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
 			b, from := shownAs(m.Content[j], o, c), o
 			if unread[o.Entry] || isForeign(o, c.Endpoint) {
@@ -66,11 +66,11 @@ func For(messages []transcript.Message, c transcript.Calibration) (out []transcr
 	return out, mark
 }
 
-// otherModel is the name of no model.
+// otherModel is a name that no model has.
 const otherModel = "\x00other"
 
-// isForeign reports whether another endpoint than this one made a block that only
-// its endpoint can read.
+// isForeign reports whether another endpoint made a block that only that endpoint can
+// read.
 func isForeign(o transcript.Origin, endpoint string) bool {
 	if o.Answer == nil || endpoint == "" || o.API != "gemini" && o.API != "openai-responses" {
 		return false
@@ -79,7 +79,7 @@ func isForeign(o transcript.Origin, endpoint string) bool {
 	return made != "" && made != endpoint
 }
 
-// answersUpTo returns the entries of answers up to the last block of an entry.
+// answersUpTo returns the entries of the answers up to the last block of an entry.
 func answersUpTo(messages []transcript.Message, entry string) map[string]bool {
 	all, found := map[string]bool{}, false
 	for _, m := range slices.Backward(messages) {
@@ -107,8 +107,8 @@ func markOf(c transcript.Calibration) string {
 	return "." + base64.RawURLEncoding.EncodeToString(sum[:6])
 }
 
-// marked returns a with the hash of a request without a mark if it has this mark,
-// else with one that no request without a mark has.
+// marked returns a copy of a. If its request had this mark, it gets the hash of a
+// request without a mark, else a hash of no such request.
 func marked(done map[*transcript.Answer]*transcript.Answer, a *transcript.Answer, mark string) *transcript.Answer {
 	if done[a] == nil {
 		is := *a

@@ -8,24 +8,24 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// node is a message line, a system prompt, tools, a dispatch, a decision, an end of a
-// turn, a compaction, a clip or a hide.
+// node is one line of a type that histories are made from: a message line, a system
+// prompt, tools, a dispatch, a decision, the end of a turn, a compaction, a clip or a
+// hide.
 type node struct {
 	id       string // of its entry
 	body     transcript.Body
 	ord      int // its index among all nodes
-	parent   int // the live node before it, -1 for none
-	chain    int // the first of the nodes up to it that are each the parent of the next
-	batch    int // ordinal of the batch
+	parent   int // the live node before it, or -1
+	chain    int // the first node of the unbroken run up to it, in which each node is the parent of the next
+	batch    int // the ordinal of its batch
 	complete bool
-	dead     int // the ord that the retry which superseded it began with, 0 for none
-	edited   int // the dead of the superseded node right before it, or the ord of the hide that shows it again
-	hidden   int // the ord of the hide in force, 0 for none; path sets it and edited
-	after    int // the tip after the line of coversTo, or after the line its request was rendered from; noAfter if none
+	dead     int // the first ord of the retry that superseded it, or 0
+	edited   int // the dead of a superseded node right before it, or the ord of the hide entry that shows it again
+	hidden   int // the ord of the hide in force, or 0; path sets hidden and edited
+	after    int // the tip after the line named by coversTo, or after the last line of its request; noAfter if none
 }
 
-// noAfter differs from every index of a node and from -1, which is before all
-// of them.
+// noAfter differs from every index of a node and from -1, the tip before all nodes.
 const noAfter = -2
 
 func (n *node) source(f *transcript.MessageLine, i int) source {
@@ -35,31 +35,31 @@ func (n *node) source(f *transcript.MessageLine, i int) source {
 	return source{n, i}
 }
 
-// turn is a user text and everything up to the next one that starts a turn.
+// turn is a user text and all lines up to the next user text that starts a turn.
 type turn struct {
 	first   int       // index of its first item
-	spares  []*result // results without a call so far
-	repairs Report    // of single lines
+	spares  []*result // results that have no call so far
+	repairs Report    // repairs of single lines
 }
 
-// item is a user text, without tool results, or one answer of a model.
+// item is a user text without its tool results, or one answer of a model.
 type item struct {
 	entry  string // ID of its first line
 	parts  []part
 	answer bool
-	plain  bool // it is one line whose content is a string
-	aside  bool // it is a system prompt or shows a late result
+	plain  bool // it is a single line whose content is a string
+	aside  bool // it shows a system prompt, tools, the end of a turn or a late result
 	ord    int  // of its first line
 	// since is the ord of the last line that changed this place, and before the
 	// ord of the last line that changed an earlier place.
 	since, before int
 
-	// Of an answer.
-	made       *transcript.Answer // nil if it does not say
-	after      int                // as of its node
+	// The fields below are for answers.
+	made       *transcript.Answer // nil if its request was not recorded
+	after      int                // the after of its node
 	cut        bool               // incomplete, aborted or failed
-	flat       bool               // its lines do not record that they belong together
-	bare       bool               // a line of it is hidden: without its reasoning it is as of another model
+	flat       bool               // its lines do not name their answer
+	bare       bool               // a line of it is hidden: it loses its reasoning, and is shown as an answer of another model
 	closed     bool               // a result came after one of its calls: a flat answer is over
 	api, model string
 	calls      []*call // one for each tool call in parts
@@ -88,11 +88,11 @@ type call struct {
 	shown  transcript.Block // as shown, nil until first used
 	item   *item
 	result *result
-	late   bool // its result is shown as a text
+	late   bool // its result is shown later, as a text
 
-	status status // as it is
-	told   status // as it is shown
-	since  int    // the ord of the line that decides it
+	status status // the actual one
+	told   status // the one that is shown
+	since  int    // the ord of the line that set told
 }
 
 func (c *call) recorded() transcript.ToolCallBlock {
@@ -104,16 +104,16 @@ type result struct {
 	callID string
 	block  transcript.Block
 	from   source
-	after  int  // number of items when it came
-	since  int  // as of an item
-	moved  bool // it is not where providers want it
+	after  int  // the number of items when it came
+	since  int  // like the since of an item
+	moved  bool // its line is not where providers want it
 
-	carried bool  // from the turn before
-	used    bool  // of a spare: it has found its call
-	text    *item // that shows it, nil if it is not shown as a text
+	carried bool  // it comes from the previous turn
+	used    bool  // it was a spare and has found its call
+	text    *item // the item that shows it as a text, or nil
 }
 
-// end returns the note that a turn ended, if the item is one, or "".
+// end returns the item's text if it is a note on the end of a turn, or "".
 func (it *item) end() string {
 	if len(it.parts) > 0 {
 		if end, ok := it.parts[0].from.node.body.(transcript.Interrupt); ok {
@@ -138,7 +138,7 @@ func (c *call) kept() bool {
 	return !c.item.cut || (c.result != nil || c.told.state == Dispatched) && isObject(c.recorded().Input)
 }
 
-// shows reports whether anything of an answer is shown.
+// shows reports whether any part of an answer is shown.
 func (it *item) shows() bool {
 	return len(it.parts) > len(it.calls) || slices.ContainsFunc(it.calls, (*call).kept)
 }
@@ -149,15 +149,15 @@ type CallState string
 // The states of a call.
 const (
 	NotStarted CallState = "not_started" // without a dispatch or a decision
-	Held       CallState = "held"        // a person is to decide
-	Approved   CallState = "approved"    // it may be started and was not
+	Held       CallState = "held"        // it waits for a decision of a person
+	Approved   CallState = "approved"    // it may be started, but was not
 	Rejected   CallState = "rejected"    // it must not be started
-	Dispatched CallState = "dispatched"  // it was started: it is running, or may have run
+	Dispatched CallState = "dispatched"  // it was started: it is running or may have run
 )
 
 // PendingCall is a call that has no result.
 type PendingCall struct {
-	Entry string                   `json:"entry"` // ID of its entry
+	Entry string                   `json:"entry"` // the ID of its entry
 	Call  transcript.ToolCallBlock `json:"call"`
 	State CallState                `json:"state"`
 	// By and Reason come from the decision on it.
@@ -167,12 +167,12 @@ type PendingCall struct {
 
 // status combines the dispatches and decisions on a call.
 type status struct {
-	state      CallState // empty if nothing was said
+	state      CallState // empty without a dispatch or a decision
 	by, reason string
 }
 
-// allows reports whether the next statement counts. A dispatch always does, since
-// the tool may have run, and is the last word; of decisions the first approval or
+// allows reports whether the next statement counts. A dispatch always counts and is
+// final, because the tool may have run. Of the decisions, the first approval or
 // rejection counts.
 func (s status) allows(next CallState) bool {
 	if s.state == "" || s.state == Held {
@@ -181,12 +181,12 @@ func (s status) allows(next CallState) bool {
 	return next == Dispatched && s.state != Dispatched
 }
 
-// decided has the states that decisions bring about.
+// decided maps the verdicts of decisions to states.
 var decided = map[transcript.Verdict]CallState{
 	transcript.Hold: Held, transcript.Approve: Approved, transcript.Reject: Rejected,
 }
 
-// text is what the result made up for a call says.
+// text returns the text of the made-up result of a call.
 func (s status) text() string {
 	text := cmp.Or(map[CallState]string{Held: waiting, Dispatched: mayHaveRun, Rejected: denied}[s.state], neutral.Interrupted)
 	if s.state == Rejected && s.reason != "" {
@@ -195,14 +195,14 @@ func (s status) text() string {
 	return text
 }
 
-// slab hands out zeroed slices of arrays that it makes in advance, for many
-// small things that live as long as one another.
+// slab hands out zeroed slices of large arrays. It is for many small values that live
+// equally long.
 type slab[T any] struct {
 	free []T
 	size int // of the last array
 }
 
-// take returns n values. Appending to them moves them elsewhere.
+// take returns n values. Appending to them copies them elsewhere.
 func (s *slab[T]) take(n int) []T {
 	if n > len(s.free) {
 		s.size = min(max(2*s.size, 4), 256)

@@ -9,9 +9,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// tooLate reports whether a result comes too late to be shown right after its
-// call: the request of an answer that is shown between the two held the call
-// without it.
+// tooLate reports whether a result comes too late to be shown right after its call.
+// That is so if an answer is shown between the two, and its request held the call
+// without the result.
 func (a *assembler) tooLate(c *call, result *node) bool {
 	for _, it := range slices.Backward(a.items) {
 		if it == c.item {
@@ -24,8 +24,8 @@ func (a *assembler) tooLate(c *call, result *node) bool {
 	return false
 }
 
-// addLate shows a result as a text of the user where it came. Call is nil if
-// none was found; the text goes if one comes later.
+// addLate shows a result as a user text in the place where it came. c is nil if no call
+// was found; if the call comes later, the text goes.
 func (a *assembler) addLate(r *result, c *call) {
 	b, _ := r.block.(transcript.ToolResultBlock)
 	what, name := "result", ""

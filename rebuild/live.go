@@ -9,11 +9,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// InForce returns the IDs of the entries in the history, in the order of their
-// lines: entries that the last live compaction keeps, later ones, and the
-// compaction itself. If the compaction names no kept entry it also returns the
-// last covered one. A transcript with only the batches of these entries gives the
-// same history, if its header has a Base.
+// InForce returns the IDs of the entries in the history, in the order of their lines:
+// the entries that the last live compaction keeps, later ones, and the compaction
+// itself. If the compaction names no kept entry, InForce also returns the last covered
+// one. A transcript with only the batches of these entries gives the same history, if
+// its header names a Base.
 func (f *Fold) InForce() (ids []string) {
 	path := f.path()
 	start := 0
@@ -34,9 +34,9 @@ func (f *Fold) InForce() (ids []string) {
 	return ids
 }
 
-// Since returns the IDs of the live lines that were not part of the conversation when
-// any of the given entries was its last one. It leaves out compactions, clips and hides
-// with the hidden lines, and ignores entries that were not added.
+// Since returns the IDs of the live lines that were not in the conversation when any of
+// the given entries was its last line. It leaves out compactions, clips, hides and
+// hidden lines. It ignores given entries that were not added.
 func (f *Fold) Since(entries ...string) (ids []string) {
 	before := make([]bool, len(f.nodes))
 	for _, id := range entries {
@@ -57,15 +57,15 @@ func (f *Fold) Since(entries ...string) (ids []string) {
 	return ids
 }
 
-// ErrFewTurns reports that a history has fewer turns than the caller wants to
-// take back.
-var ErrFewTurns = errors.New("there are fewer turns")
+// ErrFewTurns reports that a history has fewer turns than the caller wants to take
+// back.
+var ErrFewTurns = errors.New("the history has fewer turns")
 
-// BeforeTurn returns the entry ID to which a rewind must go to take back the last
-// n turns. Summarised turns count if their lines were added: the rewind undoes
-// the compaction. The error is [ErrFewTurns], or names the entry that prevents
-// it: an answer that is shown before the turn but was written after its beginning
-// would be taken back as well.
+// BeforeTurn returns the entry ID to which a rewind must go to take back the last n
+// turns. Summarised turns count if their lines were added; the rewind then undoes the
+// compaction. The error is [ErrFewTurns], or names an answer that prevents the rewind.
+// Such an answer is shown before the turn but was written after its beginning, so a
+// rewind would take it back as well.
 func (f *Fold) BeforeTurn(n int) (id string, err error) {
 	a := f.live()
 	if n > a.started() && a.turnsBefore > 0 {

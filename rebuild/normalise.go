@@ -8,14 +8,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Where a block can be.
+// The places of a block.
 const (
 	inUser   = "user message"
 	inAnswer = "assistant message"
 	inResult = "tool result"
 )
 
-// normaliseBlock returns a block as it can be there, nil if it cannot.
+// normaliseBlock returns a block in a form that its place allows, or nil.
 func normaliseBlock(rep *Report, entry, where string, b transcript.Block) transcript.Block {
 	switch c := b.(type) {
 	case transcript.TextBlock:
@@ -39,9 +39,9 @@ func normaliseBlock(rep *Report, entry, where string, b transcript.Block) transc
 	return nil
 }
 
-// normaliseResult reduces a result to blocks that a model accepts there: text,
-// images, documents, and unknown blocks. It returns block, which is b, if
-// nothing changes.
+// normaliseResult reduces a result to the blocks that a model accepts in it: text,
+// images, documents, and unknown blocks. If nothing changes, it returns block, which
+// holds b.
 func normaliseResult(rep *Report, entry string, block transcript.Block, b transcript.ToolResultBlock) transcript.Block {
 	var out []transcript.Block
 	changed := false
@@ -60,8 +60,8 @@ func normaliseResult(rep *Report, entry string, block transcript.Block, b transc
 	return b.WithContent(out...)
 }
 
-// normaliseCall gives a call a name and an input that providers accept, and
-// reports whether it had to change them. It notes changes.
+// normaliseCall gives a call a name and an input that providers accept. It notes
+// changes, and reports whether there were any.
 func normaliseCall(rep *Report, b transcript.ToolCallBlock, entry string) (shown transcript.ToolCallBlock, changed bool) {
 	if name := neutral.ToolName(b.Name); name != b.Name {
 		rep.note("bad-name", entry, "%q became %q", b.Name, name)
@@ -76,16 +76,15 @@ func normaliseCall(rep *Report, b transcript.ToolCallBlock, entry string) (shown
 	return b, changed
 }
 
-// clipping is a replacement and the ord of its entry. Of two for one place the last
-// one holds.
+// clipping is a replacement and the ord of its entry. The last of several for one place
+// applies.
 type clipping struct {
 	transcript.Clipping
 	ord int
 }
 
-// clipped returns the content of a line with its clips applied, and the ord of
-// the last line that has changed it. Only tool results, images and documents can
-// be replaced.
+// clipped returns the content of a line with its clips applied, and the ord of the last
+// line that changed it. Only tool results, images and documents can be replaced.
 func clipped(rep *Report, n *node, f *transcript.MessageLine, clips []clipping) (content []transcript.Block, since int) {
 	content, since = slices.Clone(f.Content), n.ord
 	for _, c := range clips {

@@ -6,17 +6,17 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// feed passes the message lines of a part of the live path to the assembler in
-// display order. That is file order, except for answers that recorded their
-// request. Such an answer precedes texts and results written while it was made,
-// because its request lacked them. It never moves past another answer.
+// feed passes the lines of a part of the live path to the assembler in display order.
+// That is file order, except for answers that recorded their request. Such an answer
+// precedes texts and results written while it was made, because its request lacked
+// them. It never moves past another answer.
 //
-// A system prompt follows the texts and results that were written after it and
-// before the next answer. Of all prompts before the compaction, or the first
-// message, the last one is the prompt of the history.
+// A system prompt is shown after all texts and results up to the next answer. Of the
+// prompts before the compaction, or before the first message, the last one is the
+// prompt of the history.
 func (a *assembler) feed(path []*node) {
 	shown := make([]*node, 0, len(path))
-	end := 0 // of the last answer in shown
+	end := 0 // the index after the last answer in shown
 	begun := a.summary != nil && len(path) > 0 && path[0].ord <= a.compacted
 	for _, n := range path {
 		at := len(shown)
@@ -57,8 +57,8 @@ func (a *assembler) feed(path []*node) {
 	}
 }
 
-// splitAt moves the lines up to ord before the others, each in their order, and
-// returns their number.
+// splitAt moves the lines up to ord before the others, keeps the order within both
+// parts, and returns the number of lines up to ord.
 func splitAt(lines []*node, ord int) int {
 	behind := slices.DeleteFunc(slices.Clone(lines), func(n *node) bool { return n.ord <= ord })
 	n := len(slices.DeleteFunc(lines, func(n *node) bool { return n.ord > ord }))
@@ -66,16 +66,14 @@ func splitAt(lines []*node, ord int) int {
 	return n
 }
 
-// continues reports whether n is a later line of the answer that last is a line
-// of.
+// continues reports whether n is a later line of the answer to which last belongs.
 func (n *node) continues(last *node) bool {
 	own, _ := n.body.(transcript.MessageLine)
 	other, _ := last.body.(transcript.MessageLine)
 	return n.batch == last.batch || own.Of != "" && (own.Of == last.id || own.Of == other.Of)
 }
 
-// displaces reports whether a line is shown before any line that was already
-// fed.
+// displaces reports whether a line must be shown before a line that was already fed.
 func (a *assembler) displaces(n *node) bool {
 	switch b := n.body.(type) {
 	case transcript.System, transcript.Tools:

@@ -6,23 +6,23 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Pending is the unfinished work at the end of a history: after a restart an
-// application resumes or closes it. The zero value means that all is finished.
+// Pending is the unfinished work at the end of a history. After a restart an
+// application resumes or closes it. The zero value means that nothing is unfinished.
 type Pending struct {
-	// Owed is set if it is the model's turn: the history ends with a user
-	// message, apart from the note that a turn has failed and from system prompts and
-	// tools. After a stop, and after a summary alone, it is not the model's turn. The
-	// fields below have details.
+	// Owed is set if it is the model's turn: the history ends with a user message.
+	// System prompts, tools and the note on a failed turn do not count as one. After a
+	// stop, or a summary alone, it is not the model's turn. The fields below have
+	// details.
 	Owed bool `json:"owed,omitempty"`
-	// User is the text of the user since the last answer or stop.
+	// User is the user text since the last answer or stop.
 	User string `json:"user,omitempty"`
-	// Calls are the calls of the last answer without a result, after older ones
-	// with a dispatch or a decision. The history shows an error result for each
-	// until the real one is appended.
+	// Calls are the calls of the last answer without a result. Older calls without a
+	// result, but with a dispatch or a decision, come first. The history shows an error
+	// result for each call until the real one is appended.
 	Calls []PendingCall `json:"calls,omitempty"`
-	// Queued are texts of the user that wait for the end of the turn.
+	// Queued are user texts that wait for the end of the turn.
 	Queued []Queued `json:"queued,omitempty"`
-	// Cut is set if the last answer was aborted, failed or not written whole.
+	// Cut is set if the last answer was aborted, failed or incompletely written.
 	Cut bool `json:"cut,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func (f *Fold) Pending() Pending {
 		items = items[:n]
 	}
 	p.Owed = !halted && msgs[len(msgs)-1].Role == transcript.RoleUser && len(items) > 0 && !items[len(items)-1].concludes()
-	spoken := len(items) // the items up to the last answer
+	spoken := len(items) // the number of items up to the last answer
 	for spoken > 0 && !items[spoken-1].answer {
 		spoken--
 	}
@@ -49,7 +49,7 @@ func (f *Fold) Pending() Pending {
 		p.Cut = last.cut
 	}
 	p.Calls = a.pendingCalls(last)
-	var after []transcript.Block // user blocks since then
+	var after []transcript.Block // user blocks since the last answer
 	for _, it := range items[spoken:] {
 		if it.end() == stopped {
 			after = nil

@@ -10,10 +10,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// PromptHash is the hash of the system prompt and tools of a request, for
-// [transcript.Made]. Cache marks do not count, nor does a prompt or a tool in the Params
-// of a format. After a change of these a provider may refuse the reasoning so far: Do of
-// package guard then leaves it out.
+// PromptHash returns the hash of the system prompt and tools of a request, for
+// [transcript.Made]. It ignores cache marks, and a prompt or a tool in the Params of a
+// format. After a change of prompt or tools a provider may refuse the reasoning so far;
+// Do of package guard then leaves it out.
 func PromptHash(system string, tools []transcript.Tool) string {
 	type tool struct {
 		Name, Description    string
@@ -36,25 +36,25 @@ func PromptHash(system string, tools []transcript.Tool) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// Reasoned returns messages of a [History] as a request with that [PromptHash]
-// can hold them, and the entry ID of the first answer whose reasoning is
-// included, for [transcript.Made]; thought may be empty.
+// Reasoned returns messages of a [History] as a request with the given [PromptHash] can
+// hold them. It also returns the entry ID of the first answer whose reasoning is
+// included, for [transcript.Made]; the ID may be empty.
 //
 // Providers that sign reasoning accept it only where it was made: after the same
-// prompt, messages and reasoning. So among answers that recorded their request,
-// reasoning stays in the last ones that are [transcript.Answer.Intact], have that
-// prompt hash, and were each made with the reasoning of all of these before it.
-// It is dropped from the others. Reasoning that is not signed in this way, or of a
-// model that imitates Claude, and reasoning of answers without a recorded request,
-// is left to the renderer.
+// prompt, messages and reasoning. Among the answers that recorded their request,
+// reasoning therefore stays in the last ones for which three things hold: the answer is
+// [transcript.Answer.Intact], its prompt hash is the given one, and it was made with
+// the reasoning of all earlier answers that keep theirs. The other answers lose their
+// reasoning. The renderer handles all remaining reasoning: of answers without a
+// recorded request, of APIs that sign nothing, and of models that imitate Claude.
 //
-// Reasoned of its own result returns the same. The
-// messages given are not modified.
+// Applied to its own result, Reasoned returns the same messages. It does not modify the
+// given messages.
 func Reasoned(messages []transcript.Message, promptHash string) (out []transcript.Message, thought string) {
 	keep := map[*transcript.Answer]bool{}
-	var answers []*transcript.Answer         // whose reasoning, if there is any, is signed
-	place := map[string]int{}                // of these, by entry
-	reasons := map[*transcript.Answer]bool{} // there is some
+	var answers []*transcript.Answer         // answers whose reasoning, if any, is signed
+	place := map[string]int{}                // indexes in answers, by entry
+	reasons := map[*transcript.Answer]bool{} // answers with reasoning
 	for _, m := range messages {
 		for j, b := range m.Content {
 			if j >= len(m.Origins) || m.Origins[j].Answer == nil || !binds(m.Origins[j]) {
@@ -70,7 +70,7 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 			}
 		}
 	}
-	held := -1 // no answer of the run was made without those from here on
+	held := -1 // every kept answer was made with the reasoning from this index on
 	for i, a := range slices.Backward(answers) {
 		if !a.Intact || a.Made.PromptHash != promptHash {
 			continue
@@ -78,9 +78,9 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 		if i < held {
 			break
 		}
-		from := i // made without any
+		from := i // made without earlier reasoning
 		if a.Made.Thought != "" {
-			from = -1 // one that is not shown any more
+			from = -1 // with reasoning that is no longer shown
 			if at, known := place[a.Made.Thought]; known {
 				from = min(at, i)
 			}
@@ -96,8 +96,8 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 // signs reports whether an API binds reasoning to its request.
 func signs(api string) bool { return api == "anthropic" || api == "bedrock" }
 
-// isBound reports whether a block is signed reasoning of an answer that recorded
-// its request.
+// isBound reports whether a block is signed reasoning of an answer that recorded its
+// request.
 func isBound(b transcript.Block, o transcript.Origin) bool {
 	return transcript.IsReasoning(b) && o.Answer != nil && binds(o)
 }
@@ -105,13 +105,13 @@ func isBound(b transcript.Block, o transcript.Origin) bool {
 // binds reports whether the model of a block binds its reasoning to its request.
 func binds(o transcript.Origin) bool { return signs(o.API) && !neutral.Imitates(o) }
 
-// Without returns messages without the blocks that drop holds for, which gets a
-// zero origin for blocks without one. An emptied message goes as well, and the
-// messages around it are joined if they have one role. The messages given are not
-// modified.
+// Without returns messages without the blocks for which drop returns true. For a block
+// without an origin, drop gets the zero origin. Without removes a message that becomes
+// empty, and joins its neighbours if their roles are equal. It does not modify the
+// given messages.
 func Without(messages []transcript.Message, drop func(transcript.Block, transcript.Origin) bool) []transcript.Message {
 	out := make([]transcript.Message, 0, len(messages))
-	gone := false // a message, right before
+	gone := false // whether the previous message was removed
 	for _, m := range messages {
 		left, cut := m, false
 		for j, b := range m.Content {

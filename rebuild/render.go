@@ -19,23 +19,23 @@ func (a *assembler) front() History {
 	return History{System: a.system, Prompt: prompt, Compaction: a.summary}
 }
 
-// rendering makes the messages of a history. Neighbours of one role become one
-// message, and the first one is the user's. The blocks of all messages lie one
-// after the other, so that a message grows by taking in the next blocks.
+// rendering makes the messages of a history. Neighbours of one role become one message,
+// and the first message is the user's. All blocks lie in one array in order, so a
+// message grows by including the next blocks.
 type rendering struct {
 	msgs    []transcript.Message
 	blocks  []transcript.Block
 	origins []transcript.Origin
-	start   int     // of the blocks of the last message
+	start   int     // the index of the first block of the last message
 	results bool    // the last message begins with results
 	inTurn  bool    // a message of the turn exists
-	judge   bool    // the first item is the history's, so answers can be judged
+	judge   bool    // the items start at the beginning, so answers can be judged
 	changed int     // the ord of the last line that changed the messages so far
 	rep     *Report // nil if not needed
-	front   Report  // what joins the turn to those before it
+	front   Report  // repairs that join the turn to earlier ones
 }
 
-// render returns messages that nothing else holds; blocks are shared.
+// render returns new messages; the blocks in them are shared.
 func (a *assembler) render(rep *Report) []transcript.Message {
 	msgs, blocks := len(a.prelude)+1, 2*len(a.prelude)
 	for _, it := range a.items {
@@ -63,8 +63,8 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 	return r.msgs
 }
 
-// turn makes the messages of a turn: each text and answer, and after an answer
-// with calls one user message that starts with their results.
+// turn makes the messages of a turn: its texts and answers, and after each answer with
+// calls a user message that starts with the results.
 func (r *rendering) turn(t *turn, items []*item) {
 	r.inTurn = false
 	if r.rep != nil {
@@ -108,7 +108,7 @@ func (r *rendering) item(it *item) {
 			plain = false
 		}
 		from := p.from.origin()
-		if from.Answer = it.made; !it.bare { // else services miss the reasoning
+		if from.Answer = it.made; !it.bare { // otherwise services would miss its reasoning
 			from.API, from.Model = it.api, it.model
 		}
 		r.put(b, from)
@@ -136,8 +136,8 @@ func (r *rendering) item(it *item) {
 	}
 }
 
-// follow decides whether an answer still follows the content of its request, and
-// continues after the item.
+// follow decides whether an answer still follows the content of its request. Then it
+// adds the changes by the item.
 func (r *rendering) follow(it *item) {
 	r.changed = max(r.changed, it.before)
 	if intact := r.changed <= it.after; r.judge && it.made != nil && it.made.Intact != intact {
@@ -158,8 +158,8 @@ func (r *rendering) follow(it *item) {
 	}
 }
 
-// call returns the visible form of a call, or nil, and notes repairs of it and
-// of its result.
+// call returns the visible form of a call, or nil. It notes repairs of the call and of
+// its result.
 func (r *rendering) call(c *call, entry string) transcript.Block {
 	if !c.kept() {
 		r.rep.note("unfinished-call", entry, "call %s", c.id)
@@ -186,9 +186,9 @@ func (r *rendering) put(b transcript.Block, from transcript.Origin) {
 // plainMessage is a message whose content is a string.
 var plainMessage = transcript.UserText("")
 
-// message makes a message of the blocks from at on, or adds them to the message
-// before it if that has the same role. plain is set for one text that was
-// recorded as a string. A user text after results is steering, not a repair.
+// message makes a message from the blocks from index at on, or adds them to the last
+// message if that has the same role. plain is set for a single text that was recorded
+// as a string. A user text after results steers the model and is not a repair.
 func (r *rendering) message(role transcript.Role, at int, plain bool) {
 	entry, last := r.origins[at].Entry, len(r.msgs)-1
 	m := transcript.Message{Role: role}

@@ -5,10 +5,10 @@ import "fmt"
 // A Report lists repairs, in the order of the history.
 type Report []Repair
 
-// Repair is one deviation of a history from the entries it was made of.
+// Repair is one deviation of a history from its entries.
 type Repair struct {
 	Rule   Rule   `json:"rule"`
-	Entry  string `json:"entry,omitempty"` // ID of the entry it concerns
+	Entry  string `json:"entry,omitempty"` // the ID of the repaired entry
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -26,45 +26,45 @@ func (r Repair) String() string {
 
 // A Rule names a repair. The rules of the fold are
 //
-//	missing-result       a call never got its result: an error result was made up
+//	missing-result       a call has no result: an error result was made up
 //	orphan-result        a result without a call was left out
 //	doubled-result       a second result of one call was left out
 //	moved-result         a result was moved to its place after its call
-//	late-result          a result that came after a request without it was answered is shown as a text
+//	late-result          a result came after an answer to a request without it, and is shown as a text
 //	doubled-call         a call that was recorded twice is shown once
 //	unfinished-call      a call of a cut answer that never ran was left out
-//	cut-answer           an answer was cut; what is whole of it is shown
-//	incomplete-batch     an append was cut; what is whole of it is shown
+//	cut-answer           an answer was cut; its whole parts are shown
+//	incomplete-batch     an append was cut; its whole parts are shown
 //	superseded-batch     a cut append was left out in favour of its retry
-//	blank-text           a text of white space alone was left out
+//	blank-text           a text of only white space was left out
 //	empty-message        a message without content was left out
 //	bad-name             a tool's name was changed to one that providers accept
 //	bad-input            a call's input was made an object
-//	misplaced-block      a block that cannot be in a message of its role was left out
+//	misplaced-block      a block that its place does not allow was left out
 //	merged-messages      neighbours of one role were merged
-//	assistant-first      a user placeholder was put in front
-//	unresolved-rewind    a rewind to an entry that is not there was ignored
-//	unresolved-boundary  a compaction's first kept entry is not there
-//	unresolved-clip      a clip of something that is not there was ignored
+//	assistant-first      a user placeholder was put first
+//	unresolved-rewind    a rewind to a missing entry was ignored
+//	unresolved-boundary  a compaction's first kept entry is missing
+//	unresolved-clip      a clip of a missing entry or block was ignored
 //	hidden-entry         a hidden entry was left out
 //	unknown-entry        an entry of an unknown type was ignored
-//	over-budget          of Fit: the newest turn alone is too long
+//	over-budget          the newest turn exceeds the budget of Fit
 //
 // and the rules of a renderer, for one provider:
 //
-//	dropped-thinking     reasoning of another model or an earlier turn
-//	dropped-block        an opaque block of another provider
-//	dropped-member       a member of a block that the target does not know
+//	dropped-thinking     reasoning of another model or an earlier turn was left out
+//	dropped-block        an opaque block of another provider was left out
+//	dropped-member       a member of a block that the target does not know was left out
 //	rewritten-id         a call ID was changed, on both sides
 //	replaced-block       a block that the target does not take became a text
-//	moved-media          an image or a document of a result was moved behind the results: the target takes texts in them
+//	moved-media          an image or a document of a result was moved after the results: the target takes only texts in them
 //	split-answer         an answer with more calls than the target takes became several, each with its results
-//	added-answer         a short answer was put in front of a user message
-//	added-text           a short text of the user was put after an answer at the end
-//	added-tools          a request with calls and without tools got definitions of the names alone
+//	added-answer         a short answer was put before a user message
+//	added-text           a short user text was put after an answer at the end
+//	added-tools          a request with calls but without tools got definitions with only the names
 //	half-surrogate       half a character in the JSON of a call or a block became U+FFFD
-//	thinking-off         thinking was not asked for: the running turn's reasoning is not there, or there is no room
-//	thinking-less        the budget for thinking was lowered: the output limit is not above it
+//	thinking-off         thinking was turned off: the running turn lacks its reasoning, or there is no room
+//	thinking-less        the budget for thinking was lowered below the output limit
 type Rule string
 
 // note adds a repair, unless r is nil.

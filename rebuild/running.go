@@ -2,27 +2,27 @@ package rebuild
 
 import "github.com/convolog/convolog/transcript"
 
-// running finds things in the last turn. It is emptied when the next one
-// starts.
+// running indexes the last turn. It is emptied when the next turn starts.
 type running struct {
 	answers []*item
-	byID    map[string]*item // by their first lines
+	byID    map[string]*item // by the IDs of their first lines
 	calls   map[string]*calls
-	waits   map[string][]*result // spares that are not used, by call ID
+	waits   map[string][]*result // unused spares, by call ID
 }
 
-// calls are the calls of a turn that have one ID.
+// calls are the calls of a turn with the same ID.
 type calls struct {
 	first *call
-	seen  map[callKey]map[*item]bool // the answers with a call, nil for a flat one; made for the second call
+	seen  map[callKey]map[*item]bool // the answers with a call, nil for a flat answer; made for the second call
 
-	// The calls without a result, by answer: a result goes to the first call
-	// of the last list. One answer may have several, with others in between.
+	// open holds the calls without a result, by answer: a result goes to the first call
+	// of the last list. An answer may occur several times, with others in between.
+	// early holds calls whose result came before them.
 	open  [][]*call
 	early []*call
 }
 
-// callKey tells a call that is recorded twice.
+// callKey identifies a call that is recorded twice.
 type callKey struct{ name, input string }
 
 func newRunning() running {
@@ -31,7 +31,7 @@ func newRunning() running {
 
 func (r *running) reset() {
 	const large = 256
-	if len(r.byID)+len(r.calls)+len(r.waits) > large { // clearing these would cost every later turn
+	if len(r.byID)+len(r.calls)+len(r.waits) > large { // every later turn would pay for clearing large maps
 		*r = newRunning()
 		return
 	}
@@ -41,8 +41,8 @@ func (r *running) reset() {
 	clear(r.waits)
 }
 
-// recorded reports whether an earlier call is the same as b, which is in ans
-// or, if it is not grouped, may be in any answer; if not, it notes b.
+// recorded reports whether an earlier call is the same as b, and notes b if not. The
+// earlier call must be in ans, or in any answer if b is not grouped.
 func (c *calls) recorded(ans *item, b transcript.ToolCallBlock, grouped bool) bool {
 	if c.seen == nil {
 		c.seen = map[callKey]map[*item]bool{}
@@ -74,7 +74,7 @@ func (r *running) takeSpare(id string) *result {
 	return list[0]
 }
 
-// add takes the next call. Its result is set if that came before it.
+// add takes the next call, whose result is set if it came before the call.
 func (c *calls) add(next *call) {
 	last := len(c.open) - 1
 	switch {
@@ -87,9 +87,9 @@ func (c *calls) add(next *call) {
 	}
 }
 
-// find returns the call that a result is for: without a result, the first such
-// one of the latest answer that has any; else the last one whose result came
-// before it. It counts the call as answered.
+// find returns the call for a result: the first call without a result, in the latest
+// answer that has one. Otherwise it returns the last call whose result came before it.
+// find counts the call as answered.
 func (c *calls) find() *call {
 	if c == nil {
 		return nil

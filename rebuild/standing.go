@@ -8,26 +8,27 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Standing is the state that entries have set and nothing has unset since. A rewind
-// takes none of it back. A compaction holds all of it, and so does the header of a
-// fork, so that a fold of the lines that are kept has the same. The zero value is
-// empty. It must not be modified.
+// Standing is the state that entries have set and that no later entry has unset. A
+// rewind takes none of it back. A compaction and the header of a fork hold all of it,
+// so a fold of the kept lines has the same state. The zero value is empty. A Standing
+// must not be modified.
 type Standing struct {
 	Queued []Queued
-	Draft  Draft                // the zero value if no answer is being streamed
+	Draft  Draft                // zero if no answer is being streamed
 	Pins   []transcript.Carried // in the order in which they were set
-	Values []Value              // ordered by when they were set last
+	Values []Value              // in the order in which they were last set
 
-	// Calibrations holds one per model and endpoint, the last added at the end.
-	// Entries leaves them to the caller, because a compaction may refute some.
+	// Calibrations holds one calibration for each model and endpoint, ordered by their
+	// last change. Entries leaves them to the caller, because a compaction may refute
+	// some.
 	Calibrations []transcript.Calibration
-	Compacted    int // TokensAfter of the last compaction, 0 if unknown
+	Compacted    int // the TokensAfter of the last compaction, or 0
 	Cleared      int // as in [History]
 
-	copied int // lines to come that a fork was made with: its header holds their state
+	copied int // number of lines to come that a fork has copied: its header holds their state
 }
 
-// Queued is a text of the user that no user line has taken over.
+// Queued is a user text that is still queued.
 type Queued struct {
 	Entry   string             `json:"entry"`
 	Time    time.Time          `json:"time"`
@@ -36,13 +37,13 @@ type Queued struct {
 
 // Draft is the text so far of a streamed answer that has not ended.
 type Draft struct {
-	Entry string // of the first part
+	Entry string // the entry of the first part
 	transcript.Draft
 }
 
 // Value is a value that a [transcript.Value] has set.
 type Value struct {
-	Entry string          `json:"entry"` // that has set it
+	Entry string          `json:"entry"` // the entry that set it
 	Time  time.Time       `json:"time"`
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value"`
@@ -78,7 +79,7 @@ func (s *Standing) add(b transcript.Batch) {
 			s.restore(body.Standing)
 		case transcript.Draft:
 			switch open := s.Draft.Key == body.Key; {
-			case body.Key == "", body.At > 0 && !open: // a part of a draft that is over
+			case body.Key == "", body.At > 0 && !open: // a part of a draft that has ended
 			case body.Off:
 				s.Draft = Draft{}
 			case open:
@@ -97,8 +98,8 @@ func (s *Standing) add(b transcript.Batch) {
 	}
 }
 
-// addCopied takes a batch that a fork has copied. Of its state only the size after a
-// compaction counts.
+// addCopied takes a batch that a fork has copied. Only the size after a compaction
+// counts, because the header of the fork holds the other state.
 func (s *Standing) addCopied(b transcript.Batch) {
 	for _, e := range b.Entries {
 		if c, ok := e.Body.(transcript.Compaction); ok {
@@ -108,7 +109,7 @@ func (s *Standing) addCopied(b transcript.Batch) {
 	s.copied = max(s.copied-len(b.Entries), 0)
 }
 
-// restore takes the state that a compaction or a header holds.
+// restore adds the state that a compaction or a header holds.
 func (s *Standing) restore(standing []transcript.Entry) {
 	for i := range standing {
 		switch standing[i].Body.(type) {
@@ -135,12 +136,13 @@ func (s *Standing) calibrate(c transcript.Calibration) {
 	s.Calibrations = append(without(s.Calibrations, same), c)
 }
 
-// without returns the items of which drop is false, in an array of their own.
+// without returns the items for which drop is false, in a new array.
 func without[T any](items []T, drop func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(items), drop)
 }
 
-// Entries returns the entries that a compaction holds of it, without calibrations.
+// Entries returns the entries that a compaction holds for the state, without
+// calibrations.
 func (s Standing) Entries() (all []transcript.Entry) {
 	for _, v := range s.Values {
 		all = append(all, transcript.Entry{ID: v.Entry, Time: v.Time, Body: transcript.Value{Name: v.Name, Value: v.Value}})

@@ -8,19 +8,18 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// SummaryForm is the form in which a model is shown the summary of a
-// compaction.
+// SummaryForm is the form in which the summary of a compaction is shown to a model.
 type SummaryForm int
 
 // The forms of a summary.
 const (
-	SummaryUser   SummaryForm = iota // a user message before the kept ones
-	SummaryPair                      // the same, and an assistant message that accepts it
+	SummaryUser   SummaryForm = iota // a user message before the kept messages
+	SummaryPair                      // the same, followed by an assistant message that accepts it
 	SummarySystem                    // the system prefix of the history
 )
 
-// summarise puts the summary of the compaction at marker in front, and returns the
-// index in path of the first entry that is kept.
+// summarise puts the summary of the compaction at marker first, and returns the index
+// in path of the first kept entry.
 func (a *assembler) summarise(t *trail, path []*node, marker int, form SummaryForm) (start int) {
 	e := path[marker]
 	c, _ := e.body.(transcript.Compaction)
@@ -35,7 +34,7 @@ func (a *assembler) summarise(t *trail, path []*node, marker int, form SummaryFo
 		before.feed(path[:start])
 		a.turnsBefore = before.started()
 	}
-	from := source{node: &node{id: e.id}} // of no batch
+	from := source{node: &node{id: e.id}} // without a batch
 	say := func(answer bool, texts ...string) {
 		it := a.newItem(from.node, len(texts))
 		it.answer, it.since = answer, changed
@@ -62,8 +61,8 @@ func (a *assembler) summarise(t *trail, path []*node, marker int, form SummaryFo
 }
 
 // hideCarried removes the carried items of hidden entries from a compaction, and
-// returns the ord of the last hide that concerns them. Its summary stays, which is
-// noted for each entry that a later line hides and that is not kept.
+// returns the ord of the last hide of such an entry. The summary stays. hideCarried
+// notes this for each entry that is hidden after the compaction and that is not kept.
 func (a *assembler) hideCarried(c *transcript.Compaction, hides map[string]hiding, later, kept []*node) (since int) {
 	*c, _ = c.WithoutCarried(func(entry string) bool {
 		h, ok := hides[entry]

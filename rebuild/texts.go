@@ -13,34 +13,35 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The texts the fold makes up. They decide bytes that models are shown, so
-// they belong to format version 1 and never change within it.
+// The texts that the fold makes up. They are part of the bytes for models, so they
+// belong to format version 1 and never change within it.
 const (
-	// mayHaveRun replaces neutral.Interrupted for a call that was dispatched, waiting for one
-	// that is held, and denied, followed by the reason, for one that was rejected.
+	// mayHaveRun, waiting and denied replace neutral.Interrupted: mayHaveRun for a call
+	// that was dispatched, waiting for one that is held, and denied for one that was
+	// rejected, followed by the reason.
 	mayHaveRun = "interrupted: the tool was started and may have run"
 	waiting    = "not run yet: waiting for approval"
 	denied     = "denied, not run"
-	// lateResult is the first line of a tool result that is shown as a text,
-	// because a request was answered that showed the call without it; the verbs
-	// are "result" or "error", the call and its tool.
+	// lateResult is the first line of a tool result that is shown as a text, because a
+	// request with the call but without the result was answered. Its verbs are "result"
+	// or "error", and the call with its tool.
 	lateResult = "[late %s of tool call %s]"
-	// noAnswer is the note of a turn that ended without an answer, and stopped the one of
-	// a turn that was stopped on request.
+	// noAnswer is the note on a turn that ended without an answer, and stopped the note
+	// on a turn that was stopped on request.
 	noAnswer = "[This turn ended without an answer]"
 	stopped  = "[The user stopped this turn]"
-	// promptHeading stands on the line before a system prompt that is shown as a
-	// text of the user, because the conversation began with another one.
+	// promptHeading is the line before a system prompt that is shown as a user text,
+	// because the conversation began with another prompt.
 	promptHeading = "[The system prompt from here on]"
-	// toolsHeading stands on the line before the names of the tools that may be
-	// called from there on, or "none".
+	// toolsHeading is the line before the names of the tools that may be called from
+	// there on, or before "none".
 	toolsHeading = "[Only these tools may be called from here on]"
-	// summaryReply is the assistant's part of a summary shown as a pair.
+	// summaryReply is the assistant's message of a summary that is shown as a pair.
 	summaryReply = "Understood, I have the context from our previous conversation."
 )
 
-// promptText is the visible text of a system prompt or tools entry. It is empty
-// for others.
+// promptText returns the visible text of a system prompt or tools entry, and "" for
+// other entries.
 func promptText(b transcript.Body) string {
 	switch b := b.(type) {
 	case transcript.System:
@@ -55,7 +56,7 @@ func promptText(b transcript.Body) string {
 	return ""
 }
 
-// endText is the visible text of the end of a turn.
+// endText returns the visible text of the end of a turn.
 func endText(end transcript.Interrupt) string {
 	if end.Ended == "stopped" {
 		return stopped
@@ -63,10 +64,10 @@ func endText(end transcript.Interrupt) string {
 	return noAnswer
 }
 
-// CarriedText is the text after the summary of a compaction; empty if it carries
-// nothing. Paths, output of tools and files are quoted as JSON strings; the lines
-// of a text of the user are indented, except for its first. An item begins with "- ",
-// or with the question that it answers. So no text can pass for another one, for a
+// CarriedText returns the text after the summary of a compaction; it is empty if the
+// compaction carries nothing. Paths, tool output and files are quoted as JSON strings.
+// The lines of a user text are indented, except the first. An item begins with "- ", or
+// with the question that it answers. So no text can pass for another one, for a
 // heading, or for its own question.
 func CarriedText(c transcript.Compaction) string {
 	var sb strings.Builder
@@ -136,7 +137,7 @@ func paths(sb *strings.Builder, heading string, files []transcript.Carried) {
 	}
 }
 
-// quoted is a JSON string without a line end.
+// quoted returns a JSON string without a line end.
 func quoted(s string) string {
 	return strings.ReplaceAll(string(jsontext.AppendString(nil, s)), "\u0085", `\u0085`)
 }
@@ -145,8 +146,8 @@ func isObject(input json.RawMessage) bool {
 	return jsontext.IsObject(input) && jsontext.Valid(input)
 }
 
-// inputObject turns other inputs into objects: nothing becomes an empty object,
-// an object inside a string is taken out, anything else becomes the member
+// inputObject turns any other input into an object. No input becomes an empty object,
+// an object inside a string is taken out, and any other value becomes the member
 // "input".
 func inputObject(input json.RawMessage) json.RawMessage {
 	if jsontext.IsNull(input) {

@@ -6,15 +6,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A trail is the lines that histories are made of, and the chain of live ones.
+// A trail holds the lines that histories are made from, and the chain of live ones.
 type trail struct {
 	nodes   []*node        // in file order
-	tip     int            // the last live node, -1 for none
-	tips    map[string]int // after the batches of entries, by ID
-	recent  []ended        // that tips lacks
+	tip     int            // the last live node, or -1
+	tips    map[string]int // the tips after the batches of entries, by ID
+	recent  []ended        // entries that tips lacks
 	slab    slab[node]
 	batches int
-	first   string // ID of the header: rewinding there empties the history
+	first   string // the ID of the header: a rewind to it empties the history
 }
 
 // ended is an entry and the tip after its batch.
@@ -40,7 +40,7 @@ func (t *trail) addNode(e *transcript.Entry, complete bool) *node {
 	}
 	switch b := e.Body.(type) {
 	case transcript.Compaction:
-		if tip, ok := t.tipAt(b.CoversTo); ok { // now: a later line may have the same ID
+		if tip, ok := t.tipAt(b.CoversTo); ok { // looked up now, because a later line may have the same ID
 			n.after = tip
 		}
 	case transcript.MessageLine:
@@ -53,9 +53,9 @@ func (t *trail) addNode(e *transcript.Entry, complete bool) *node {
 	return n
 }
 
-// tipAt returns the tip after the batch of an entry; of several with that ID
-// the last one, but of the header's the first. Entries are indexed at the first
-// call: most sessions never need it.
+// tipAt returns the tip after the batch of an entry. Of several entries with the ID it
+// takes the last one, but for the header's ID the first. Entries are indexed at the
+// first call, because most sessions never need it.
 func (t *trail) tipAt(id string) (tip int, ok bool) {
 	for _, e := range t.recent {
 		if _, seen := t.tips[e.id]; !seen || e.id != t.first {
@@ -79,8 +79,8 @@ func (t *trail) liveTip(tip int) bool {
 	return i == tip
 }
 
-// renderedFrom returns the tip that a request was rendered from: -1, before all
-// nodes, if the line is missing or no longer in force.
+// renderedFrom returns the tip from which a request was rendered. If the line is
+// missing or no longer in force, it returns -1, the tip before all nodes.
 func (t *trail) renderedFrom(after string) int {
 	const nearby = 64 // nodes searched before all entries are indexed
 	tip, ok := -1, false
@@ -114,8 +114,8 @@ func (t *trail) hides() map[string]hiding {
 	return all
 }
 
-// path returns the live nodes in file order, without superseded ones. It sets hidden and
-// edited of each.
+// path returns the live nodes in file order, without superseded ones. It sets hidden
+// and edited of each node.
 func (t *trail) path() []*node {
 	path, hides := make([]*node, 0, t.tip+1), t.hides()
 	for i := t.tip; i >= 0; i = t.nodes[i].parent {
@@ -143,10 +143,10 @@ func (t *trail) path() []*node {
 	return path
 }
 
-// boundary returns the index in path of the first entry that the compaction at
-// marker keeps, and the deciding entry: firstKept, else coversTo. Without either
-// it is the entry after the marker, and by is empty. Of several entries with the ID the
-// last one before the compaction decides. An entry inside a batch means the whole batch.
+// boundary returns the index in path of the first entry that the compaction at marker
+// keeps, and the deciding entry: firstKept, else coversTo. Without either, start is the
+// index after the marker and by is empty. Of several entries with the ID, the last one
+// before the compaction decides. An entry inside a batch means the whole batch.
 func (t *trail) boundary(path []*node, marker int) (start int, by string) {
 	e := path[marker]
 	c, _ := e.body.(transcript.Compaction)

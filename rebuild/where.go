@@ -11,22 +11,21 @@ import (
 type Where struct {
 	// Rewound: a rewind has taken the entry back.
 	Rewound bool `json:"rewound,omitempty"`
-	// Superseded: a crash has cut the append of the entry, and the append was
-	// repeated.
+	// Superseded: a crash cut the append of the entry, and the append was repeated.
 	Superseded bool `json:"superseded,omitempty"`
-	// Compacted: a summary replaces the entry. Clipped: the history shows a
-	// shorter content. An entry that is rewound or superseded is neither.
+	// Compacted: a summary replaces the entry. Clipped: the history shows shortened
+	// content. A rewound or superseded entry is neither.
 	Compacted bool `json:"compacted,omitempty"`
 	Clipped   bool `json:"clipped,omitempty"`
 	// Hidden: a [transcript.Hide] leaves the entry out.
 	Hidden bool `json:"hidden,omitempty"`
 }
 
-// placing holds the places of entries, see [Fold.Where].
+// placing holds the places of entries; see [Fold.Where].
 type placing struct {
-	live []bool            // of the nodes
+	live []bool            // by node
 	kept int               // the first node that the last live compaction keeps
-	own  map[string]*Where // of nodes, by ID; a rewind or the boundary may be in their batch
+	own  map[string]*Where // places of nodes, by ID; they may differ within a batch
 }
 
 func (t *trail) place() *placing {
@@ -34,7 +33,7 @@ func (t *trail) place() *placing {
 	for i := t.tip; i >= 0; i = t.nodes[i].parent {
 		p.live[i] = true
 	}
-	for i, n := range t.nodes { // of several with an ID the last one counts
+	for i, n := range t.nodes { // of several nodes with an ID, the last one counts
 		p.own[n.id] = &Where{Superseded: n.dead > 0, Rewound: !p.live[i]}
 	}
 	path := t.path()

@@ -14,28 +14,28 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// maxRounds is how often the model may ask for tools in one turn.
+// maxRounds is how often the model may call tools in one turn.
 const maxRounds = 50
 
-// parallel is how many tools run at the same time.
+// parallel is the number of tools that run at the same time.
 const parallel = 8
 
-// agent is the loop around a model: ask, run the called tools, ask again.
+// agent is the loop around a model: call the model, run its tools, call the model again.
 type agent struct {
 	config
 	service service
 	guard   guard.Guard
-	out     io.Writer // of one goroutine
+	out     io.Writer // used by one goroutine
 }
 
-// turn answers a text, or if that is empty, the unanswered rest. Each step is
-// on disk before the next one begins, so it may be killed anywhere.
+// turn answers a text. With an empty text it continues an unanswered turn. Each step
+// is on disk before the next step begins, so a kill loses no finished step.
 func (a *agent) turn(ctx context.Context, s *session.Session, text string) error {
-	t, err := turn.TryBegin(ctx, s) // one at a time, in all processes
+	t, err := turn.TryBegin(ctx, s) // one turn at a time, over all processes
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.End() }() // at the latest, the process ends it
+	defer func() { _ = t.End() }() // the end of the process also ends the turn
 	if text == "" {
 		p, err := s.Pending(ctx)
 		if err != nil || !p.Owed {
@@ -48,7 +48,7 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 	if err := a.answer(ctx, s); err != nil {
 		return err
 	}
-	_, err = s.AfterTurn(ctx) // compacts the history if that is due
+	_, err = s.AfterTurn(ctx) // compacts the history if a compaction is due
 	return err
 }
 
@@ -56,8 +56,8 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, &a.guard, s, a.ask)
-		// The received part of a cut answer is kept. An empty answer records
-		// that the turn was ended, not killed: see run.
+		// The received part of a cut answer is kept. An empty answer records that
+		// the turn failed or was cancelled, and was not killed: see run.
 		if resp == nil {
 			resp = &transcript.Response{StopReason: transcript.StopAborted, Message: transcript.Message{Role: transcript.RoleAssistant}}
 		}
@@ -89,7 +89,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	return fmt.Errorf("the model asked for tools %d times: an empty line lets it continue", maxRounds)
 }
 
-// ask calls the model once, and shows its answer as it comes.
+// ask calls the model once, and shows its answer as it arrives.
 func (a *agent) ask(ctx context.Context, call guard.Call) (*transcript.Response, error) {
 	if call.Attempt > 0 {
 		a.say("The request did not fit (%s) and is sent again; the answer shown so far is void.", call.Overflow.Kind)

@@ -17,10 +17,10 @@ import (
 
 // anthropicSDK is the Messages API through anthropic-sdk-go.
 //
-// The body goes out as rendered and the events are read as received, since the
-// types of the SDK lose unknown members. The SDK does the rest: credentials,
-// headers, connections, and retries before an answer begins. Refusals are an
-// [anthropic.Error], which package guard understands.
+// The SDK sends the rendered body unchanged, and the events are read in their raw
+// form, since the types of the SDK lose unknown members. The SDK does the rest:
+// credentials, headers, connections, and retries before an answer begins. A refusal is
+// an [anthropic.Error], which package guard understands.
 type anthropicSDK struct {
 	sdk    anthropic.Client
 	format messagesapi.Format
@@ -36,7 +36,7 @@ func openAnthropic(_ context.Context, at *endpoint, thinking json.RawMessage) (s
 	}
 	return &anthropicSDK{
 		sdk: anthropic.NewClient(opts...),
-		// The service finds cached parts by itself.
+		// With cache_control the service finds cached parts itself.
 		format: messagesapi.Format{Stream: true, Thinking: thinking, Params: map[string]json.RawMessage{
 			"cache_control": json.RawMessage(`{"type":"ephemeral"}`),
 		}},
@@ -67,7 +67,7 @@ func (a *anthropicSDK) complete(ctx context.Context, req transcript.Request, bac
 	}
 	err = events.Err()
 	if refusal, ok := errors.AsType[*anthropic.Error](err); ok {
-		_, _ = stream.Add([]byte(refusal.RawJSON())) // err holds it too
+		_, _ = stream.Add([]byte(refusal.RawJSON())) // err also holds the refusal
 	}
 	resp := stream.Response()
 	if header != nil {

@@ -15,10 +15,10 @@ import (
 
 // geminiSDK is the API of Gemini through google.golang.org/genai.
 //
-// The body goes out as rendered, since the types of the SDK take signatures only
-// in base64. Events are read from its types, which keep everything except the
-// spelling of inputs. The SDK does the rest: credentials, headers and
-// connections. Refusals are a [genai.APIError], which package guard understands.
+// The SDK sends the rendered body unchanged, since its types take signatures only in
+// base64. Events are read from its types, which keep all data except the spelling of
+// inputs. The SDK does the rest: credentials, headers and connections. A refusal is a
+// [genai.APIError], which package guard understands.
 type geminiSDK struct {
 	sdk    *genai.Client
 	format gemini.Format
@@ -51,7 +51,7 @@ func (a *geminiSDK) complete(ctx context.Context, req transcript.Request, backgr
 	stream := format.NewStream()
 	for chunk, err := range a.sdk.Models.GenerateContentStream(ctx, req.Model, nil, config) {
 		if refusal, ok := errors.AsType[genai.APIError](err); ok {
-			_, _ = stream.Add(eventOf(map[string]any{"error": refusal})) // err holds it too
+			_, _ = stream.Add(eventOf(map[string]any{"error": refusal})) // err also holds the refusal
 		}
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -76,7 +76,7 @@ func (a *geminiSDK) complete(ctx context.Context, req transcript.Request, backgr
 	return resp, nil
 }
 
-// requestConfig makes the SDK send a request as it was rendered.
+// requestConfig returns a config with which the SDK sends the rendered request unchanged.
 func requestConfig(format gemini.Format, req transcript.Request) (*genai.GenerateContentConfig, error) {
 	body, _, err := format.Request(req)
 	if err != nil {

@@ -1,20 +1,20 @@
-// Agents is an agent on the official SDKs of Anthropic, OpenAI and Google, whose
-// conversation survives everything: Ctrl-C, kill -9, a full context window, and
-// another provider in the middle of it.
+// Agents is an agent on the official SDKs of Anthropic, OpenAI and Google. Its
+// conversation survives Ctrl-C, kill -9, a full context window, and a change of the
+// provider in the middle.
 //
 //	go -C examples/agents run .
 //
-// needs no network and no key: the SDK talks to a scripted model inside the
-// program, which is as strict as the real service. Ask it to look at the files,
-// or to count; interrupt it, kill it, start it again with another -api. With -real
-// the SDK talks to the service, with the key in ANTHROPIC_API_KEY, OPENAI_API_KEY
-// or GEMINI_API_KEY:
+// This needs no network and no key: the SDK talks to a scripted model inside the
+// program. The model is as strict as the real service. Ask it to look at the files, or
+// to count; interrupt it, kill it, start it again with another -api. With -real the SDK
+// talks to the service, with the key in ANTHROPIC_API_KEY, OPENAI_API_KEY or
+// GEMINI_API_KEY:
 //
 //	go -C examples/agents run . -real -api gemini -dir ~/.convolog-agent
 //
-// agent.go and the file of your SDK are the parts to copy: the loop around the
-// model, and the SDK in one function. Requests are rendered and answers are read
-// by package rebuild/wire, so nothing converts messages here.
+// Copy agent.go and the file of your SDK: they hold the loop around the model, and the
+// use of the SDK in one function. Package rebuild/wire renders requests and reads
+// answers, so this program converts no messages.
 package main
 
 import (
@@ -46,13 +46,13 @@ const system = "You are a helpful assistant in a terminal. You may look at files
 
 // config holds the values of flags.
 type config struct {
-	dir       string // of the store
-	key       string // of the session
-	api       string // one of apis
+	dir       string // the folder of the store
+	key       string // the key of the session
+	api       string // a key of apis
 	model     string
-	window    int             // tokens; 0: not known
-	maxOutput int             // tokens
-	reasoning json.RawMessage // in the API's words; nil: the model decides
+	window    int             // in tokens; 0 means unknown
+	maxOutput int             // in tokens
+	reasoning json.RawMessage // in the form of the API; nil lets the model decide
 	tools     []tool
 	at        *endpoint
 	// interruptible returns the context of one turn, which Ctrl-C cancels.
@@ -63,13 +63,13 @@ func main() {
 	c := config{interruptible: func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return signal.NotifyContext(ctx, os.Interrupt)
 	}}
-	flag.StringVar(&c.dir, "dir", home.Default, "`folder` that the conversations are kept in")
+	flag.StringVar(&c.dir, "dir", home.Default, "`folder` of the conversations")
 	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
 	flag.StringVar(&c.api, "api", "anthropic", "`API` to use: "+strings.Join(slices.Sorted(maps.Keys(apis)), ", "))
-	flag.StringVar(&c.model, "model", "", "`name` of the model; empty for one that the API has")
-	flag.IntVar(&c.window, "window", 0, "context window of the model in `tokens`; 0 for the usual one of the API's model")
+	flag.StringVar(&c.model, "model", "", "`name` of the model; empty for the default model of the API")
+	flag.IntVar(&c.window, "window", 0, "context window of the model in `tokens`; 0 for the window of the default model")
 	flag.IntVar(&c.maxOutput, "max-output", wire.DefaultMaxOutput, "longest answer in `tokens`")
-	reasoning := flag.String("reasoning", "", "how the model is to reason, as `JSON` of the API: {\"type\":\"adaptive\"}, {\"effort\":\"medium\"}, {\"includeThoughts\":true}")
+	reasoning := flag.String("reasoning", "", "setting for reasoning, as `JSON` of the API: {\"type\":\"adaptive\"}, {\"effort\":\"medium\"}, {\"includeThoughts\":true}")
 	work := flag.String("work", ".", "`folder` that the model's tools may read")
 	real := flag.Bool("real", false, "talk to the real service; the SDK reads the key from its environment variable")
 	flag.Parse()
@@ -92,7 +92,7 @@ func main() {
 	}
 }
 
-// run is the program: it reads lines until they end and answers each.
+// run reads lines until the input ends, and answers each line.
 func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error) {
 	key, err := session.ParseKey(c.key)
 	if err != nil {
@@ -120,8 +120,7 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	}
 	a.say("Session %s, %d previous turns. Ctrl-C cancels an answer, Ctrl-D ends.", key, info.Turns)
 
-	// Work of a killed run continues at once; a cancelled or failed turn waits
-	// for the user.
+	// A killed turn continues at once. A cancelled or failed turn waits for the user.
 	pending, err := s.Pending(ctx)
 	if err != nil {
 		return err
@@ -147,7 +146,7 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	}
 }
 
-// handle runs a turn, which Ctrl-C cancels. It prints failures: the program
+// handle runs a turn, which Ctrl-C cancels. It prints a failure, and the program
 // continues.
 func (a *agent) handle(ctx context.Context, s *session.Session, text string) {
 	ctx, stop := a.interruptible(ctx)
@@ -181,8 +180,8 @@ func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
 	return a, nil
 }
 
-// compaction decides when and how the conversation is made smaller: by the
-// model, or without it if it fails.
+// compaction returns the options of compactions. The model writes the summary; if it
+// fails, code extracts one.
 func (a *agent) compaction() compact.Options {
 	model := compact.Model{Name: a.model, Window: a.window, Complete: a.summarize}
 	return compact.Options{

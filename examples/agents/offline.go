@@ -11,13 +11,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// offline makes an SDK talk to a model in this process, without a port and
-// without a key.
+// offline returns an endpoint for a model in this process, without a port or a key.
 func offline(m *guardtest.Model) *endpoint {
 	return &endpoint{http: &http.Client{Transport: m}, url: "http://model.test", key: "offline"}
 }
 
-// scripted is a model that calls tools, remembers, and can be interrupted.
+// scripted returns a model that calls tools, remembers, and can be interrupted.
 func scripted(window int) *guardtest.Model {
 	say := func(r guardtest.Request) guardtest.Answer { return guardtest.Say(reply(r)) }
 	look := guardtest.Call(guardtest.Tool("list_files", `{"path":"."}`), guardtest.Tool("read_file", `{"path":"go.mod"}`))
@@ -59,7 +58,7 @@ func reply(r guardtest.Request) string {
 	return fmt.Sprintf("You said %q. Earlier messages of yours that I remember: %d.", text, earlier-1)
 }
 
-// pace makes answers as fast as a person reads.
+// pace slows answers down, so that a person can read and interrupt them.
 func pace(ctx context.Context) error {
 	select {
 	case <-time.After(50 * time.Millisecond):

@@ -20,10 +20,10 @@ import (
 
 // openaiSDK is one of two APIs through openai-go.
 //
-// The body goes out as rendered and the events are read as received, since the
-// types of the SDK lose unknown members. The SDK does the rest: credentials,
-// headers, connections, and retries before an answer begins. Refusals are an
-// [openai.Error], which package guard understands.
+// The SDK sends the rendered body unchanged, and the events are read in their raw
+// form, since the types of the SDK lose unknown members. The SDK does the rest:
+// credentials, headers, connections, and retries before an answer begins. A refusal is
+// an [openai.Error], which package guard understands.
 type openaiSDK struct {
 	sdk     openai.Client
 	path    string
@@ -31,7 +31,7 @@ type openaiSDK struct {
 	stream  func() wire.Stream
 }
 
-// openChat opens Chat Completions, which returns no reasoning to a model.
+// openChat opens Chat Completions. This API takes no reasoning back.
 func openChat(_ context.Context, at *endpoint, _ json.RawMessage) (service, error) {
 	format := openaichat.Format{Stream: true}
 	return &openaiSDK{openaiClient(at), "chat/completions", format.Request, format.NewStream}, nil

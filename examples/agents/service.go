@@ -14,14 +14,14 @@ import (
 
 // A service is one API of a provider, through the provider's official SDK.
 type service interface {
-	// complete sends a request through the SDK and puts the answer together;
-	// show is called for each piece. A cut answer is returned with the error. A
-	// background request is outside of the conversation: it wants no reasoning,
-	// and no later request begins with it.
+	// complete sends a request through the SDK, assembles the answer, and calls show
+	// for each piece. After an error it also returns the received part, if any. A
+	// background request is not part of the conversation: it needs no reasoning, and
+	// no later request begins with it.
 	complete(ctx context.Context, req transcript.Request, background bool, show func(wire.Delta)) (*transcript.Response, error)
 }
 
-// An endpoint is the address of a service. Nil is the real one; the SDK then
+// An endpoint is the address of a service. Nil means the real service; then the SDK
 // finds the key in its environment variable.
 type endpoint struct {
 	http *http.Client
@@ -32,8 +32,8 @@ type endpoint struct {
 
 // An api is a value of the flag -api.
 type api struct {
-	model  string // by default
-	window int    // tokens, of that model
+	model  string // the default model
+	window int    // the context window of that model in tokens
 	open   func(ctx context.Context, at *endpoint, reasoning json.RawMessage) (service, error)
 }
 

@@ -15,17 +15,17 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// maxFile is the most bytes of a file that a model gets.
+// maxFile is the largest part of a file that a model gets, in bytes.
 const maxFile = 20_000
 
-// A tool can be called by the model.
+// A tool is a function that the model can call.
 type tool struct {
 	transcript.Tool
 	run func(ctx context.Context, input json.RawMessage) (string, error)
 }
 
-// recallTools are the tools by which the model reads entries missing from its
-// history. Their definitions do not depend on the session.
+// recallTools returns tools with which the model reads entries that are missing from its
+// history. The definitions of the tools do not depend on the session.
 func recallTools(s *session.Session) (list []tool) {
 	for _, t := range search.RecallTools(s) {
 		list = append(list, tool{t.Tool, t.Call})
@@ -33,7 +33,7 @@ func recallTools(s *session.Session) (list []tool) {
 	return list
 }
 
-// runTool runs one call and returns its result; an error becomes a result.
+// runTool runs one call and returns its result. An error becomes an error result.
 func (a *agent) runTool(ctx context.Context, s *session.Session, call transcript.ToolCallBlock) transcript.Message {
 	for _, t := range slices.Concat(a.tools, recallTools(s)) {
 		if t.Name != call.Name {
@@ -48,7 +48,7 @@ func (a *agent) runTool(ctx context.Context, s *session.Session, call transcript
 	return transcript.ToolError(call.ID, fmt.Sprintf("there is no tool called %q", call.Name))
 }
 
-// fileTools are the tools of the program, confined to one folder.
+// fileTools returns tools that read files in one folder.
 func fileTools(root *os.Root) []tool {
 	schema := json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)
 	path := func(input json.RawMessage) (string, error) {

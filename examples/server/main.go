@@ -1,5 +1,5 @@
-// Server serves conversations over HTTP, and answers survive it: kill it while it
-// answers, start it again, and clients continue where they were.
+// Server serves conversations over HTTP. Answers survive a kill: kill the server while
+// it answers, start it again, and clients continue where they were.
 //
 //	go run ./examples/server -token your-key
 //	curl -N localhost:8080/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json' -H 'X-API-Key: your-key'
@@ -7,9 +7,9 @@
 // Without -url it needs no network: a scripted model inside the program streams its
 // answers. With -url (and a key in ANTHROPIC_API_KEY) any Anthropic-compatible endpoint
 // answers. Without -keys it serves only this machine, and only clients that send the
-// token. Without -token the program makes one, prints it, and leaves it in a file of the
-// folder for the commands of examples/convolog. With -page it prints a link that signs in.
-// The same server on several machines is examples/shared.
+// token. Without -token the program makes a token, prints it, and writes it to a file in
+// the folder for the commands of examples/convolog. With -page it prints a link that signs
+// the browser in. The same server for several machines is examples/shared.
 package main
 
 import (
@@ -25,8 +25,8 @@ import (
 func main() {
 	var c server.Config
 	c.Flags(flag.CommandLine)
-	flag.StringVar(&c.Dir, "dir", home.Default, "`folder` that the conversations are kept in")
-	mask := flag.Bool("mask", false, "mask secrets before they are stored; the store remembers it")
+	flag.StringVar(&c.Dir, "dir", home.Default, "`folder` of the conversations")
+	mask := flag.Bool("mask", false, "mask secrets before they are stored; the store remembers this setting")
 	flag.Parse()
 	var opts session.Options
 	if *mask {

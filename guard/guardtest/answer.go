@@ -10,21 +10,21 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Answer is the answer of a model to a request. The zero value is an answer
-// without content, which real models send at times. It is not checked, so
-// impossible answers can be tested.
+// An Answer is the answer of a model to a request. The zero value is an answer without
+// content, which real models sometimes send. Answers are not checked, so that
+// impossible ones can be tested.
 type Answer struct {
-	// Text comes first, as a block of its own, unless it is empty.
+	// Text is the first block, unless it is empty.
 	Text string
-	// Calls follow it. An ID that is empty becomes one that is not in the
-	// request, an Input that is empty becomes {}.
+	// Calls follow Text. An empty ID becomes one that is not in the request, and an
+	// empty Input becomes {}.
 	Calls []transcript.ToolCallBlock
 	// Blocks, if not nil, are sent as they are instead of Text and Calls.
 	Blocks []transcript.Block
-	// Stop is the stop reason. Empty: tool_use if there are calls, else
-	// end_turn. An answer that is cut by a limit has that limit's.
+	// Stop is the stop reason. Empty: tool_use if there are calls, else end_turn. If a
+	// limit cuts the answer, the stop reason of that limit replaces Stop.
 	Stop transcript.StopReason
-	// Usage is the reported cost. Nil: the counted cost.
+	// Usage is the reported usage. Nil: the counted tokens.
 	Usage *transcript.Usage
 
 	fault fault
@@ -36,9 +36,8 @@ func Say(text string) Answer { return Answer{Text: text} }
 // Call returns an answer that calls tools.
 func Call(calls ...transcript.ToolCallBlock) Answer { return Answer{Calls: calls} }
 
-// Tool returns a call without an ID, for [Call]. The input is JSON, or broken
-// on purpose: other texts are sent as well, over a stream unchanged, else as a
-// JSON string.
+// Tool returns a call without an ID, for [Call]. The input is JSON, or broken on
+// purpose. Broken input is sent unchanged over a stream, else as a JSON string.
 func Tool(name, input string) transcript.ToolCallBlock {
 	return transcript.ToolCallBlock{Name: name, Input: json.RawMessage(input)}
 }
@@ -75,7 +74,7 @@ func (a Answer) content(req Request) []transcript.Block {
 	return content
 }
 
-// message makes a message of an answer: cut to the limits and counted.
+// message turns an answer into a message, cut to the limits and counted.
 func (m *Model) message(req Request, a Answer) wiretest.Message {
 	content := m.sign(req.Request, a.content(req))
 	stop := a.Stop
@@ -85,7 +84,7 @@ func (m *Model) message(req Request, a Answer) wiretest.Message {
 			stop = transcript.StopToolUse
 		}
 	}
-	limit, limitStop := cmp.Or(req.MaxOutput, math.MaxInt), transcript.StopMaxTokens // OpenAI does not ask for one
+	limit, limitStop := cmp.Or(req.MaxOutput, math.MaxInt), transcript.StopMaxTokens // OpenAI does not require a limit
 	if room := m.Window - req.Tokens; m.Window > 0 && room < limit {
 		limit, limitStop = room, transcript.StopContextWindow
 	}

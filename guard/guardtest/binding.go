@@ -10,11 +10,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A binder goes through the blocks of a conversation. Reasoning is bound to the system
-// prompt, the tools, all earlier blocks but cache marks, and the reasoning right before it.
+// A binder hashes the blocks of a conversation in order. Reasoning is bound to the
+// system prompt, the tools, all earlier blocks but cache marks, and the reasoning right
+// before it.
 type binder struct {
-	hash []byte // of all earlier blocks but reasoning
-	last string // the signature of the reasoning before it
+	hash []byte // of all earlier blocks except reasoning
+	last string // the signature of the last reasoning
 }
 
 func newBinder(req transcript.Request) *binder {
@@ -25,7 +26,7 @@ func newBinder(req transcript.Request) *binder {
 }
 
 func (b *binder) add(kind string, value any) {
-	text, _ := json.Marshal([]any{kind, value}) // of types that can be marshalled
+	text, _ := json.Marshal([]any{kind, value}) // these types can be marshalled
 	b.hash = digest(append(b.hash, text...))
 }
 
@@ -46,18 +47,18 @@ func (b *binder) pass(role transcript.Role, block transcript.Block) {
 	b.add(string(role), members)
 }
 
-// A signature has as many bytes, or characters of base64, for each of three: the earlier
-// blocks, the reasoning before and its own text.
+// A signature has three parts of boundBytes bytes, or bound characters of base64: for
+// the earlier blocks, the last reasoning and its own text.
 const boundBytes, bound = 9, 12
 
-// signature is what reasoning in this place is signed with.
+// signature returns the signature of reasoning in this place.
 func (b *binder) signature(text string) string {
 	sum := slices.Concat(b.hash[:boundBytes], digest([]byte(b.last))[:boundBytes], digest([]byte(text))[:boundBytes])
 	return base64.RawStdEncoding.EncodeToString(sum)
 }
 
-// made reports whether reasoning was made in this place. Reasoning before the first in
-// the request does not matter.
+// made reports whether reasoning was made in this place. The first reasoning in a
+// request may have followed reasoning that the request leaves out.
 func (b *binder) made(t transcript.ThinkingBlock, first bool) bool {
 	want, got := b.signature(t.Thinking), t.Signature
 	if first && len(got) == len(want) {
@@ -66,7 +67,7 @@ func (b *binder) made(t transcript.ThinkingBlock, first bool) bool {
 	return got == want
 }
 
-// sign signs the reasoning of an answer that has no signature.
+// sign signs the unsigned reasoning of an answer.
 func (m *Model) sign(req transcript.Request, content []transcript.Block) []transcript.Block {
 	if !m.Bind {
 		return content

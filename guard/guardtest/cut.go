@@ -9,9 +9,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// cut returns as much of content, which has more, as has limit tokens. The block that goes over
-// the limit is cut if it can be, and left out if it cannot or if nothing of it
-// is left.
+// cut returns the beginning of content with limit tokens at most; the content has more.
+// It cuts the block that exceeds the limit, if possible. Otherwise, or if nothing
+// remains of the block, it leaves the block out.
 func (m *Model) cut(content []transcript.Block, limit int) []transcript.Block {
 	n := sort.Search(len(content), func(n int) bool { return m.outputTokens(content[:n+1]) > limit })
 	kept := slices.Clone(content[:n])
@@ -25,8 +25,8 @@ func (m *Model) cut(content []transcript.Block, limit int) []transcript.Block {
 	return kept
 }
 
-// cuttable returns the text of a block that a limit may cut, and the block with
-// another text.
+// cuttable returns the text of a block that a limit may cut, and a function that
+// returns the block with another text.
 func cuttable(b transcript.Block) (text string, with func(string) transcript.Block) {
 	switch b := b.(type) {
 	case transcript.TextBlock:

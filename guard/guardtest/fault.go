@@ -11,10 +11,10 @@ import (
 // A fault is a defect of an answer.
 type fault struct {
 	kind       faultKind
-	after      int              // events of the stream before it
-	no         wiretest.Refusal // of an error, and of a body
+	after      int              // after this number of events of the stream
+	no         wiretest.Refusal // for an error or a body
 	retryAfter time.Duration
-	body       string // sent as it is
+	body       string // sent unchanged
 }
 
 type faultKind int
@@ -24,31 +24,31 @@ const (
 	faultError              // an error instead of the answer
 	faultBody               // a body instead of the answer
 	faultEvent              // an error event in the stream
-	faultStall              // nothing more comes
+	faultStall              // the rest never comes
 	faultCut                // the connection breaks within the next event
 	faultCutInput           // it breaks within the input of a call
 	faultEnd                // the body ends
 )
 
 // Fail returns an error of the service: a status, an error type such as
-// "overloaded_error", and a message. Gemini and Bedrock say the status and the
-// type that they have for that status.
+// "overloaded_error", and a message. Gemini and Bedrock report their own status and
+// type for that status.
 func Fail(status int, errorType, message string) Answer {
 	return Answer{fault: fault{kind: faultError, no: wiretest.Refusal{Status: status, Kind: errorType, Text: message}}}
 }
 
-// usual returns an error that every provider has, in the words of Anthropic.
+// usual returns an error common to all providers, in the words of Anthropic.
 func usual(kind, message string) Answer {
 	a := Fail(statusOf[kind], kind, message)
 	a.fault.no.Usual = true
 	return a
 }
 
-// Overloaded fails with status 529; the other providers have 503.
+// Overloaded fails with status 529, or 503 for providers other than Anthropic.
 func Overloaded() Answer { return usual(wiretest.KindOverloaded, "Overloaded") }
 
-// RateLimited fails with status 429 and says in whole seconds, rounded up, when
-// to try again; 0 leaves that out.
+// RateLimited fails with status 429 and reports the time to the next attempt in whole
+// seconds, rounded up. 0 leaves the time out.
 func RateLimited(retryAfter time.Duration) Answer {
 	a := usual(wiretest.KindRate, "This request would exceed your account's rate limit. Please try again later.")
 	a.fault.retryAfter = retryAfter
@@ -64,24 +64,25 @@ func Unauthorized() Answer { return usual(wiretest.KindUnauthorized, "invalid x-
 // TooLarge fails with status 413, as if the body had too many bytes.
 func TooLarge() Answer { return Answer{fault: fault{kind: faultError, no: *wiretest.TooLarge()}} }
 
-// Page answers with a status and an HTML page, as a proxy in between does that
-// fails or finds a body too large.
+// Page answers with a status and an HTML page, like a proxy that fails or refuses a
+// large body.
 func Page(status int, html string) Answer {
 	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: status}, body: html}}
 }
 
-// StallAfter holds the connection after n events of a stream, message_start being
-// the first and ping one of them, until the client goes away or the server is
-// closed. After 0, and where it is not streamed, nothing of the answer is sent.
+// StallAfter sends n events of a stream and then nothing, until the client disconnects
+// or the server is closed. It counts message_start and ping as events. If n is 0 or the
+// answer is not streamed, nothing of it is sent.
 func StallAfter(n int, a Answer) Answer { return a.with(fault{kind: faultStall, after: n}) }
 
-// CutAfter breaks the connection after n events of a stream and half of the next; after
-// all of them if it has fewer. An answer that is not streamed breaks in the middle.
+// CutAfter breaks the connection after n events of a stream and half of the next one,
+// or after all events if there are fewer. An answer that is not streamed breaks in the
+// middle.
 func CutAfter(n int, a Answer) Answer { return a.with(fault{kind: faultCut, after: n}) }
 
-// CutInput breaks the connection in the middle of the input of the first call.
-// A stream without calls, or whose calls have no input or come whole (Gemini's),
-// and an answer that is not streamed break in the middle.
+// CutInput breaks the connection in the middle of the input of the first call. An
+// answer that is not streamed breaks in the middle. So does a stream without calls,
+// without inputs, or with inputs that come whole, as Gemini's do.
 func CutInput(a Answer) Answer { return a.with(fault{kind: faultCutInput}) }
 
 // EndAfter ends the body after n events of a stream as if it were complete: the
@@ -89,7 +90,7 @@ func CutInput(a Answer) Answer { return a.with(fault{kind: faultCutInput}) }
 // in the middle.
 func EndAfter(n int, a Answer) Answer { return a.with(fault{kind: faultEnd, after: n}) }
 
-// FailAfter puts an error event into a stream after n events, and ends it. An
+// FailAfter puts an error event into a stream after n events, and ends the stream. An
 // answer that is not streamed fails with the status of that error type.
 func FailAfter(n int, errorType, message string, a Answer) Answer {
 	status := cmp.Or(statusOf[errorType], http.StatusInternalServerError)

@@ -12,59 +12,57 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Model is a model and its service. The zero value is ready to use: it answers
-// by [Echo] and has no window. It is an [net/http.Handler] and an
-// [net/http.RoundTripper], both at once if need be, and safe for several
-// goroutines. Its fields must not change while it is in use, and it must not be
-// copied.
+// Model is a model and its service. The zero value is ready to use: it answers by
+// [Echo], without a window. A Model is an [net/http.Handler] and an
+// [net/http.RoundTripper], even both at once, and safe for several goroutines. It must
+// not be copied, and its fields must not change while it is in use.
 type Model struct {
-	// Name is what answers give as their model. Empty: what the request asked
-	// for. Requests may ask for any.
+	// Name is the model that answers name. Empty: the requested model. A request may
+	// name any model.
 	Name string
 	// Window is the size of the context window in tokens: a longer prompt is
 	// refused. 0: unlimited.
 	Window int
-	// MaxOutput is how many output tokens a request may ask for at most.
-	// 0: any number.
+	// MaxOutput is the largest number of output tokens that a request may ask for. 0:
+	// any number.
 	MaxOutput int
-	// MaxBody is the size in bytes that a body may have. 0: as with the real
-	// service, 32 MB or, of Gemini and Bedrock, 20 MB.
+	// MaxBody is the maximum size of a body in bytes. 0: the maximum of the real
+	// service, which is 20 MB for Gemini and Bedrock, and 32 MB otherwise.
 	MaxBody int64
-	// ReserveOutput also refuses a prompt that fits the window if prompt and
-	// max_tokens together do not, as older models do. Newer ones, and a Model
-	// without it, answer until the window is full.
+	// ReserveOutput also refuses a prompt that fits the window alone, but not together
+	// with max_tokens, as older models do. Without it the Model answers until the
+	// window is full, as newer models do.
 	ReserveOutput bool
-	// Bind makes the Messages API and Converse sign unsigned reasoning of their
-	// answers. They refuse reasoning that they did not sign, and reasoning that
-	// returns after a changed prefix.
+	// Bind makes the Messages API and Converse sign the unsigned reasoning in their
+	// answers. They then refuse reasoning that they did not sign, and reasoning that
+	// comes back after a changed prefix.
 	Bind bool
 	// Counter counts prompts and outputs. Nil: [tokens.Estimator].
 	Counter tokens.Counter
 	// Answer is the rule for requests that are not refused. It may be called
 	// from several goroutines at once. Nil: [Echo].
 	Answer Rule
-	// Pace is called before each event of a streamed answer with the context
-	// of the request, to wait or to watch. An error of it breaks the
-	// connection. Nil: events follow each other at once.
+	// Pace is called before each event of a streamed answer, with the context of the
+	// request, to wait or to watch. If it returns an error, the connection breaks. Nil:
+	// events follow each other at once.
 	Pace func(ctx context.Context) error
-	// Observe is called with the record of a request when its answer has ended,
-	// before the client can see that.
+	// Observe is called with the record of a request when its answer has ended, before
+	// the client can see the end.
 	Observe func(Recorded)
-	// Keep is how many requests [Model.Requests], [Model.Invalid] and
-	// [Model.Overflows] remember, each of them the last. 0: 100; negative: all.
+	// Keep is the number of last requests that [Model.Requests] and [Model.Invalid]
+	// each remember. 0: 100; negative: all.
 	Keep int
 
-	ids   atomic.Int64 // of answers of any kind
+	ids   atomic.Int64 // counts answers of any kind
 	mu    sync.Mutex   // guards the fields below
 	stats Stats
-	last  map[Outcome][]*Recorded // the sums over all outcomes are under ""
+	last  map[Outcome][]*Recorded // requests with any outcome are under ""
 }
 
-// ServeHTTP implements [net/http.Handler]: POST /v1/messages as Anthropic has it,
-// POST /v1/chat/completions and POST /v1/responses as OpenAI has them, and the paths
-// of Gemini's generateContent and of Bedrock's Converse, with their streams. It
-// cuts a connection, where an answer asks for it, by panicking with
-// [net/http.ErrAbortHandler].
+// ServeHTTP implements [net/http.Handler]. It serves POST requests like the providers:
+// Anthropic's /v1/messages, OpenAI's /v1/chat/completions and /v1/responses, and the
+// paths of Gemini's generateContent and Bedrock's Converse, with their streams. If an
+// answer requires a broken connection, it panics with [net/http.ErrAbortHandler].
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api := wiretest.At(r.URL.Path)
 	x := &exchange{m: m, w: w, r: r, id: int(m.ids.Add(1)), api: cmp.Or[wiretest.API](api, wiretest.Anthropic{})}
@@ -92,8 +90,8 @@ type exchange struct {
 	api wiretest.API
 }
 
-// messages answers a request for a message. An error means that the connection
-// is to be broken.
+// messages answers a request for a message. After an error the connection must be
+// broken.
 func (x *exchange) messages() error {
 	req, no, err := x.read()
 	if err != nil {

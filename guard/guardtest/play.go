@@ -12,10 +12,10 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 )
 
-// errClosed is why the context of a request ends when its server is closed.
+// errClosed is the cause that ends the context of a request when its server closes.
 var errClosed = errors.New("guardtest: server closed")
 
-// errBreak asks for the connection to be broken.
+// errBreak reports that the connection must be broken.
 var errBreak = errors.New("guardtest: connection broken on purpose")
 
 func (x *exchange) play(rec *Recorded, a Answer) error {
@@ -50,13 +50,13 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 	return x.sendFaulty(x.api.Whole(msg), f)
 }
 
-// stall waits until the client goes away or the server is closed.
+// stall waits until the client disconnects or the server is closed.
 func (x *exchange) stall() error {
 	<-x.r.Context().Done()
 	return context.Cause(x.r.Context())
 }
 
-// stream sends events until a fault ends them; failed is the event of an error.
+// stream sends events until a fault ends the stream; failed is the error event.
 func (x *exchange) stream(events []wiretest.Event, f fault, failed wiretest.Event) error {
 	x.head(http.StatusOK, x.contentType(true), nil)
 	if err := http.NewResponseController(x.w).Flush(); err != nil {
@@ -93,8 +93,8 @@ func (x *exchange) stream(events []wiretest.Event, f fault, failed wiretest.Even
 	}
 }
 
-// midInput returns how many events there are up to the middle of the input of
-// the first call, or half of all.
+// midInput returns the number of events up to the middle of the input of the first
+// call, or half of all events if no call has an input.
 func midInput(events []wiretest.Event) int {
 	first := slices.IndexFunc(events, func(e wiretest.Event) bool { return e.Input })
 	if first < 0 {
@@ -142,7 +142,7 @@ func (x *exchange) sendError(no *wiretest.Refusal) error {
 	return x.send(no.Status, x.contentType(false), no, x.api.Refuse(no, x.requestID()))
 }
 
-// send sends a whole body; no is nil or an error.
+// send sends a whole body; no is the refusal in it, or nil.
 func (x *exchange) send(status int, contentType string, no *wiretest.Refusal, body []byte) error {
 	x.head(status, contentType, no)
 	_, err := x.w.Write(body)

@@ -9,8 +9,8 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 )
 
-// read reads a request and judges it. Of a refused request it returns the
-// readable part. An error means that the client went away while it sent.
+// read reads a request and judges it. If it refuses the request, it returns the
+// readable part. An error means that the client disconnected while sending.
 func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	m := x.m
 	req = Request{Host: cmp.Or(x.r.Host, x.r.URL.Host), Header: x.r.Header.Clone()}

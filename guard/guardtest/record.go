@@ -10,18 +10,18 @@ import (
 // Outcome is the result of a request.
 type Outcome string
 
-// The outcomes. Every request for a message has one of them.
+// The outcomes of requests for a message.
 const (
-	// Answered requests were accepted and answered, with whatever stop reason.
+	// Answered requests were accepted and answered, with any stop reason.
 	Answered Outcome = "answered"
-	// Invalid requests break a rule of the API: they must not be sent again
-	// as they are. Asking for more output than the model gives is one of them.
+	// Invalid requests break a rule of the API: they must not be sent again unchanged.
+	// A request for more output than the model allows is also invalid.
 	Invalid Outcome = "invalid"
-	// Overflow is a prompt that is longer than the window, or with
-	// [Model.ReserveOutput] a prompt and its output, or a body of too many
-	// bytes.
+	// Overflow is a prompt that is longer than the window, or a body with too many
+	// bytes. With [Model.ReserveOutput] it is also a prompt that exceeds the window
+	// together with its output.
 	Overflow Outcome = "overflow"
-	// Failed requests were valid; the [Rule] made their answer fail.
+	// Failed requests were valid, but the [Rule] made their answer fail.
 	Failed Outcome = "failed"
 )
 
@@ -34,13 +34,13 @@ type Recorded struct {
 	Status int
 	// Refused is the message of the error in the answer or stream, or empty.
 	Refused string
-	// Done is set once the answer has ended, in whatever way.
+	// Done is set once the answer has ended, for any reason.
 	Done bool
 }
 
-// Stats counts the requests to a Model since it was made, including forgotten
-// ones. Requests is the sum of Answered, Invalid, Overflows and Failed, see
-// [Outcome]; a request whose answer is not known yet counts as answered.
+// Stats counts the requests to a Model since it was made, including forgotten ones.
+// Requests is the sum of Answered, Invalid, Overflows and Failed, see [Outcome]. A
+// request with an unknown outcome counts as answered until the outcome is known.
 type Stats struct {
 	Requests  int // requests for a message
 	Answered  int
@@ -56,12 +56,12 @@ func (m *Model) Stats() Stats {
 	return m.stats
 }
 
-// Requests returns the last requests for a message, at most [Model.Keep], in
-// the order they came, including refused and unfinished ones.
+// Requests returns the last requests for a message, [Model.Keep] at most, in the order
+// of their arrival. Refused and unfinished ones are included.
 func (m *Model) Requests() []Recorded { return m.recorded("") }
 
-// Invalid returns the last requests whose outcome is [Invalid]. A test that
-// ends without one has shown that the client sends what the provider accepts.
+// Invalid returns the last requests whose outcome is [Invalid]. If a test ends without
+// one, the client sent only requests that the provider accepts.
 func (m *Model) Invalid() []Recorded { return m.recorded(Invalid) }
 
 func (m *Model) recorded(outcome Outcome) []Recorded {

@@ -7,12 +7,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Request is a request as the model sees it. It is shared with the recording:
-// nothing in it may be changed.
+// Request is a request as the model sees it. The recording shares it, so nothing in it
+// may be changed.
 type Request struct {
 	transcript.Request
-	// N counts the requests for a message to one Model, from 1, refused ones
-	// too.
+	// N counts the requests for a message to one Model, from 1, including refused ones.
 	N int
 	// Stream is set if the client wants server-sent events.
 	Stream bool
@@ -27,8 +26,8 @@ type Request struct {
 	Header http.Header
 }
 
-// UserText returns the text of the last message if that is a user's. It is
-// empty for one that only holds results.
+// UserText returns the text of the last message if it is a user message. A message with
+// results alone has an empty text.
 func (r Request) UserText() string { return r.last().Text() }
 
 // Results returns the results of tools in the last message.
@@ -41,7 +40,7 @@ func (r Request) Results() (results []transcript.ToolResultBlock) {
 	return results
 }
 
-// last returns the last message if it is a user's. One of the system may follow it.
+// last returns the last message if it is a user message. System messages may follow it.
 func (r Request) last() (m transcript.Message) {
 	for _, last := range slices.Backward(r.Messages) {
 		switch last.Role {

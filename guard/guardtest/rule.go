@@ -10,9 +10,8 @@ import (
 	"github.com/convolog/convolog/internal/wiretest"
 )
 
-// A Rule makes the answers of a model. It must be safe for several goroutines,
-// as the rules of this package are. They have state: give each to one model
-// only.
+// A Rule makes the answers of a model. It must be safe for several goroutines, as the
+// rules of this package are. Some rules have state, so give each to one model only.
 type Rule func(Request) Answer
 
 // Echo repeats the last text of the user, or the results of the tools.
@@ -32,9 +31,9 @@ func Echo(r Request) Answer {
 // Always gives the same answer to every request.
 func Always(a Answer) Rule { return func(Request) Answer { return a } }
 
-// Script gives the answers one after the other. Every request after the last
-// fails with status 400 and a message about it: clients do not try again after
-// that, and it does not count as invalid, see [Failed].
+// Script gives the answers one after the other. Every later request fails with status
+// 400 and a message about the end of the script. Clients do not retry after that
+// status, and the outcome is [Failed], not [Invalid].
 func Script(answers ...Answer) Rule {
 	over := Fail(http.StatusBadRequest, wiretest.KindInvalid, "guardtest: the script has no more answers")
 	return Start(Always(over), answers...)
@@ -53,8 +52,8 @@ func Start(then Rule, answers ...Answer) Rule {
 	}
 }
 
-// When answers the requests that cond is true of by one rule and all others by
-// another; nil is [Echo].
+// When answers by the rule then if cond is true of the request, and by otherwise if
+// not. A nil rule is [Echo].
 func When(cond func(Request) bool, then, otherwise Rule) Rule {
 	return func(r Request) Answer {
 		if cond(r) {
@@ -64,8 +63,8 @@ func When(cond func(Request) bool, then, otherwise Rule) Rule {
 	}
 }
 
-// SystemHas is a condition for [When]: the system prompt contains a text, as
-// prompts of summarizers do.
+// SystemHas is a condition for [When]: the system prompt contains a text. Summarizers,
+// for example, have a prompt of their own.
 func SystemHas(text string) func(Request) bool {
 	return func(r Request) bool { return strings.Contains(r.System, text) }
 }
@@ -76,7 +75,7 @@ func UserHas(text string) func(Request) bool {
 	return func(r Request) bool { return strings.Contains(r.UserText(), text) }
 }
 
-// AfterTools is a condition for [When]: the last message has results of tools.
+// AfterTools is a condition for [When]: the last message contains tool results.
 func AfterTools(r Request) bool {
 	return len(r.Results()) > 0
 }

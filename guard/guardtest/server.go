@@ -13,8 +13,8 @@ type Server struct {
 	cancel context.CancelCauseFunc // ends the contexts of requests
 }
 
-// NewServer starts a server. Like [httptest.NewServer] it panics if there is no
-// port to listen on. The caller closes it.
+// NewServer starts a server, which the caller closes. Like [httptest.NewServer] it
+// panics if no port is free.
 func NewServer(m *Model) *Server {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := httptest.NewUnstartedServer(m)
@@ -23,9 +23,9 @@ func NewServer(m *Model) *Server {
 	return &Server{s, cancel}
 }
 
-// Close ends every connection, stalled ones too, and returns when nothing of
-// the server runs any more, except a [Rule], Pace or Observe that does not
-// return: it waits for those. Closing again does nothing.
+// Close ends every connection, including stalled ones, and waits until the server no
+// longer runs. So it also waits for a [Rule], Pace or Observe that does not return. A
+// second Close does nothing.
 func (s *Server) Close() {
 	s.cancel(errClosed)
 	s.CloseClientConnections()

@@ -7,14 +7,14 @@ import (
 	"net/http"
 )
 
-// RoundTrip implements [net/http.RoundTripper] without a network: it serves a
-// request to any host over a connection in memory. Streaming works. The body of
-// the response must be read to its end or closed, or the context of the request
-// cancelled, else goroutines leak.
+// RoundTrip implements [net/http.RoundTripper] without a network: it serves a request
+// to any host over a connection in memory. Streaming works. Goroutines leak unless the
+// response body is read to its end or closed, or the context of the request is
+// cancelled.
 func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 	client, server := net.Pipe()
 	s := &http.Server{Handler: m}
-	_ = s.Serve(&listener{server}) // it returns when the only connection was accepted, which is served
+	_ = s.Serve(&listener{server}) // it returns after accepting the only connection, which it serves
 	t := &http.Transport{
 		DialContext:        func(context.Context, string, string) (net.Conn, error) { return client, nil },
 		DisableKeepAlives:  true,
@@ -31,8 +31,8 @@ func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A listener has one connection.
-type listener struct{ conn net.Conn } // nil if it was accepted
+// A listener accepts one connection.
+type listener struct{ conn net.Conn } // nil once it is accepted
 
 func (l *listener) Accept() (conn net.Conn, err error) {
 	if conn, l.conn = l.conn, nil; conn == nil {

@@ -1,4 +1,4 @@
-// Package abstract finds the line that sums up an overview.
+// Package abstract finds the line that summarizes an overview.
 package abstract
 
 import (
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Of returns the abstract of an overview, by OpenViking's rule: the text after the
-// first label, as in "**Overview**: text", or else the first line other than a
-// heading. It is empty without either.
+// Of returns the abstract of an overview, by OpenViking's rule. The abstract is the text
+// after the first label, as in "**Overview**: text", or else the first line that is not a
+// heading. Without such lines it is empty.
 func Of(overview string) (first string) {
 	for line := range strings.Lines(overview) {
 		line = strings.TrimSpace(line)
@@ -22,7 +22,7 @@ func Of(overview string) (first string) {
 	return first
 }
 
-// labelled returns the text of a line of the form "**Label**: text", else "".
+// labelled returns the text of a line of the form "**Label**: text", or "" for other lines.
 func labelled(line string) string {
 	line, ok := strings.CutPrefix(line, "**")
 	label, text, found := strings.Cut(line, "**:")

@@ -1,5 +1,5 @@
-// Package ahead does work for a loop before the loop asks for it, on all processors
-// and in order.
+// Package ahead computes the values of a loop before the loop needs them, on all
+// processors and in order.
 package ahead
 
 import (
@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// Most is the most values that Map takes ahead of a loop.
+// Most is the largest number of values that Map takes ahead of a loop.
 const Most = groups * groupSize
 
-// A group is the work of one goroutine at a time. A loop begins with one value and
-// doubles the number, so a loop that ends early costs little. For the same reason no
-// more groups work at once than keep the processors busy.
+// A group of values is the work of one goroutine at a time. A loop begins with one value
+// and then doubles the number, so a loop that ends early costs little. For the same
+// reason only enough groups work at once to keep the processors busy.
 const (
 	groups     = 8
 	groupSize  = 32
@@ -28,18 +28,18 @@ type group[T, R any] struct {
 	work  sync.WaitGroup
 }
 
-// Map yields the values that do appends for each value of in, in order, up to the
-// first error. It takes up to most values ahead of the loop, never more than Most, and
-// no more once their sizes reach 256 KiB. Several goroutines call do at the same time,
-// even while the loop's body runs; if most is 1, only the loop's own does. Only that
-// one reads in. No other goroutine is left when the loop has ended: each ends with its
-// current value.
+// Map yields the values that do appends for each value of in, in order, up to the first
+// error. It takes up to most values ahead of the loop, never more than Most, and stops
+// taking values when their sizes reach 256 KiB. Several goroutines call do at the same
+// time, even while the loop's body runs. If most is 1, only the goroutine of the loop
+// calls do. Only this goroutine reads in. When the loop ends, Map waits for all other
+// goroutines: each ends after its current value.
 func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([]R, T) []R) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var (
 			all          [groups]group[T, R]
-			first, last  int // the groups at work begin with first; values are added to last
-			count, bytes int // of all values
+			first, last  int // first is the oldest group at work; values are added to last
+			count, bytes int // the number and the size of all values in groups
 			limit        = 1
 			ended        atomic.Bool
 			atOnce       = min(runtime.GOMAXPROCS(0)+1, groups)
@@ -59,7 +59,7 @@ func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([
 				}
 			}
 			count, bytes = count-len(g.in), bytes-g.bytes
-			clear(g.in) // so that nothing is kept until its place is used again
+			clear(g.in) // release the values before their places are used again
 			clear(g.out)
 			g.in, g.out, g.bytes = g.in[:0], g.out[:0], 0
 			first++

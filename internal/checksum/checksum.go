@@ -3,7 +3,7 @@
 // A checksum is the last member of a line: `,"crc":"`, eight lower-case
 // hexadecimal digits and `"}`. The digits are the CRC-32C (Castagnoli) of all
 // bytes of the line before that comma. Package transcript adds checksums to new batches
-// and in Entry.WithChecksum; package session decides by Options.NoChecksum.
+// and in Entry.WithChecksum. Package session leaves them out if Options.NoChecksum is set.
 package checksum
 
 import "hash/crc32"
@@ -14,16 +14,16 @@ const (
 	size = len(name) + 8 + len(end)
 )
 
-// Append appends a checksum to a line. It overwrites the last byte of the slice,
-// so the caller must own it.
+// Append appends a checksum to a line. It overwrites the last byte of the slice, so the
+// caller must own the slice.
 func Append(line []byte) []byte {
 	line = line[:len(line)-1]
 	digits := digitsOf(line)
 	return append(append(append(line, name...), digits[:]...), end...)
 }
 
-// Renew returns a changed line, with a new checksum if it ends with one. It overwrites
-// the end of the slice, so the caller must own it.
+// Renew returns a changed line. If the line ends with a checksum, Renew replaces the
+// checksum. It overwrites the end of the slice, so the caller must own the slice.
 func Renew(line []byte) []byte {
 	if !Ends(line) {
 		return line
@@ -46,11 +46,11 @@ func Ends(line []byte) bool {
 	return n > 0 && string(line[n:n+len(name)]) == name && string(line[len(line)-len(end):]) == end
 }
 
-// Intact reports whether the checksum of a line matches it. A line without a
+// Intact reports whether the checksum of a line matches the line. A line without a
 // checksum is intact. The line must have no white space around it.
 //
-// Intact also recognises a checksum whose member name was damaged. Otherwise
-// one wrong byte could make a line with a checksum look like a line without.
+// Intact also recognises a checksum whose member name was damaged. Otherwise one wrong
+// byte could make a line with a checksum look like a line without a checksum.
 func Intact(line []byte) bool {
 	n := len(line) - size
 	if n <= 0 || line[n] != ',' || string(line[n+5:n+8]) != `":"` || string(line[len(line)-2:]) != end {

@@ -1,15 +1,15 @@
-// Consumer installs and builds a release of this repository before there is one, as its
-// users will: outside of the checkout, without go.work.
+// Consumer tests a release of this repository before the release is made. It installs and
+// builds the release like a user, outside of the checkout and without go.work.
 //
 //	go -C internal/consumer run . "$PWD"
 //
-// It packs the root module and each nested one that is not below internal, as the last
-// commit has them, into a folder that serves as GOPROXY. The version is the one in
-// go.work. Then it installs each program, and builds a program that imports each
-// package that may be imported. It ends with status 1 if one of these commands fails:
-// if a go.mod has a replace line, or lacks a requirement that the workspace supplies.
+// It packs the root module and each nested module that is not below internal, from the
+// last commit, into a folder that serves as GOPROXY. The version is the version in go.work.
+// Then it installs each program, and for each module builds a program that imports all
+// importable packages. It ends with status 1 if one of these commands fails, for example
+// because a go.mod has a replace line, or lacks a requirement that the workspace supplies.
 //
-// Other modules come from the module cache, or from the proxy if it lacks them.
+// Other modules come from the module cache, or from the proxy if the cache lacks them.
 package main
 
 import (
@@ -66,10 +66,10 @@ func run(checkout string) error {
 	cache, public, _ := strings.Cut(strings.TrimSpace(config), "\n")
 	user := user{dir: tmp, env: append(os.Environ(),
 		"GOWORK=off",
-		"GOFLAGS=-mod=mod -modcacherw -trimpath", // without -trimpath each run would compile all packages again
+		"GOFLAGS=-mod=mod -modcacherw -trimpath", // -trimpath lets a later run reuse compiled packages
 		"GOBIN="+filepath.Join(tmp, "bin"),
-		"GOMODCACHE="+filepath.Join(tmp, "mod"), // the user's own would keep this version
-		"GOSUMDB=off",                           // it does not know this version; the cache was verified
+		"GOMODCACHE="+filepath.Join(tmp, "mod"), // a shared cache would keep this version
+		"GOSUMDB=off",                           // the sum database lacks this version; other modules in the cache are verified
 		"GOPROXY=file://"+filepath.Join(tmp, "proxy")+",file://"+filepath.Join(cache, "cache", "download")+","+public,
 	)}
 	var failed []error
@@ -80,7 +80,7 @@ func run(checkout string) error {
 		}
 		install := []string{"install"}
 		if strings.Contains(name, "/examples/") {
-			install = append(install, "-n") // finds all modules and packages, but does not compile the SDKs again
+			install = append(install, "-n") // resolves all modules and packages, but does not compile the SDKs
 		}
 		for _, p := range programs {
 			failed = append(failed, user.run(".", append(install, p+"@"+version)...))
@@ -107,8 +107,8 @@ func releaseOf(checkout string) (string, error) {
 	return work.Replace[0].Old.Version, nil
 }
 
-// pack writes the modules into a folder as a proxy serves them, and returns the folder
-// of each in the checkout.
+// pack writes the modules into a folder in the layout of a proxy. It returns the folder of
+// each module in the checkout.
 func pack(checkout, version, proxy string) (map[string]string, error) {
 	files, err := output(checkout, "git", "ls-files", "go.mod", "**/go.mod")
 	if err != nil {
@@ -149,8 +149,7 @@ func pack(checkout, version, proxy string) (map[string]string, error) {
 	return modules, nil
 }
 
-// packages returns the programs of the module in a folder, and the packages that other
-// modules may import.
+// packages returns the programs of the module in a folder, and its importable packages.
 func packages(dir string) (programs, libraries []string, err error) {
 	list, err := output(dir, "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./...")
 	if err != nil {
@@ -168,13 +167,13 @@ func packages(dir string) (programs, libraries []string, err error) {
 	return programs, libraries, nil
 }
 
-// A user is a folder and an environment in which go commands see the release.
+// A user is a folder and an environment in which go commands use the release.
 type user struct {
 	dir string
 	env []string
 }
 
-// build builds a module that imports packages.
+// build builds a program that imports packages of a module.
 func (u user) build(module, version string, packages []string) error {
 	if len(packages) == 0 {
 		return nil
@@ -206,7 +205,7 @@ func (u user) run(dir string, args ...string) error {
 	return nil
 }
 
-// output returns what a command prints.
+// output returns the standard output of a command.
 func output(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr

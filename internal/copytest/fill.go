@@ -1,5 +1,5 @@
-// Package copytest makes stores with every kind of content, and compares stores, for
-// tests of copies between drivers.
+// Package copytest fills stores with every kind of content and compares stores, for tests
+// of copies between drivers.
 package copytest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A filler makes the calls of programs on a store, in any order.
+// A filler makes random calls on a store, like an application.
 type filler struct {
 	ctx context.Context //nolint:containedctx // lives as long as the call of Fill
 	st  *session.Store
@@ -27,14 +27,14 @@ type filler struct {
 	n   int
 }
 
-// Grow makes n changes to a store that only add to it: it makes, forks, switches and
-// archives sessions of some keys, and says, calls, compacts, commits, rewinds, pins and
-// drafts in them. The seed chooses what.
+// Grow makes n changes to a store. They only add to it: Grow makes, forks, switches and
+// archives sessions of some keys. In sessions it appends messages, calls, compactions,
+// commits, rewinds, pins and drafts. The seed determines the changes.
 func Grow(ctx context.Context, st *session.Store, seed uint64, n int) error {
 	return newFiller(ctx, st, seed).fill(n, false)
 }
 
-// Fill is Grow, and also deletes sessions and erases entries.
+// Fill is like Grow, but also deletes sessions and erases entries.
 func Fill(ctx context.Context, st *session.Store, seed uint64, n int) error {
 	return newFiller(ctx, st, seed).fill(n, true)
 }
@@ -56,7 +56,7 @@ func (f *filler) fill(n int, remove bool) error {
 		err := steps[step]()
 		for _, refused := range []error{compact.ErrNotSmaller, session.ErrArchived, session.ErrConflict, fs.ErrNotExist} {
 			if errors.Is(err, refused) {
-				err = nil // not possible just now
+				err = nil // the step was not possible at this point
 			}
 		}
 		if err != nil {
@@ -79,7 +79,7 @@ func (f *filler) any() (*session.Session, error) {
 	return f.old()
 }
 
-// old returns one of all sessions.
+// old returns any session of the store.
 func (f *filler) old() (*session.Session, error) {
 	infos, err := f.st.List(f.ctx, &session.ListOptions{State: session.AnyState})
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *filler) with(do func(*session.Session) error) error {
 	return err
 }
 
-// word returns a new word, which occurs nowhere else.
+// word returns a new word that occurs nowhere else.
 func (f *filler) word() string {
 	f.n++
 	return fmt.Sprintf("w%d-%x", f.n, f.r.Uint32())
@@ -127,7 +127,7 @@ func (f *filler) talk() error {
 	})
 }
 
-// call appends an answer with two calls, and their outcomes.
+// call appends an answer with two calls, and mostly their decisions and results.
 func (f *filler) call() error {
 	return f.with(func(s *session.Session) error {
 		a, b := f.word(), f.word()
@@ -161,7 +161,7 @@ func (f *filler) create() error {
 	return err
 }
 
-// entry returns one of the entries of a session.
+// entry returns the ID of an entry of a session.
 func (f *filler) entry(s *session.Session) (id string, err error) {
 	n := 0
 	for e, err := range s.Entries(f.ctx, "") {
@@ -241,7 +241,7 @@ func (f *filler) stand() error {
 	})
 }
 
-// draft leaves an answer that was being streamed.
+// draft streams a draft, and finishes half of the drafts.
 func (f *filler) draft() error {
 	return f.with(func(s *session.Session) error {
 		t, err := turn.Begin(f.ctx, s)
@@ -257,7 +257,7 @@ func (f *filler) draft() error {
 	})
 }
 
-// picture appends an image of some 15 KB, one of four.
+// picture appends one of four images of about 15 KB.
 func (f *filler) picture() error {
 	return f.with(func(s *session.Session) error {
 		data := make([]byte, 15_000)
@@ -271,7 +271,7 @@ func (f *filler) picture() error {
 	})
 }
 
-// archive archives a session, or restores it.
+// archive archives a session, or restores an archived one.
 func (f *filler) archive() error {
 	return f.with(func(s *session.Session) error {
 		info, err := s.Info(f.ctx)
@@ -285,7 +285,7 @@ func (f *filler) archive() error {
 	})
 }
 
-// remove deletes a session now and then.
+// remove deletes a session in one of three calls.
 func (f *filler) remove() error {
 	if f.r.IntN(3) > 0 {
 		return nil
@@ -306,8 +306,8 @@ func (f *filler) erase() error {
 	})
 }
 
-// foreign appends lines that this program would not write: of a later version, cut
-// batches, and members in another order.
+// foreign appends lines that this program would not write: a type of a later version, a cut
+// batch, and members in another order.
 func (f *filler) foreign() error {
 	return f.with(func(s *session.Session) error {
 		var entries []transcript.Entry

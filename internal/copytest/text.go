@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Text returns everything visible to users of a store: lists, lines, histories,
-// requests and exports. Copies of a store give the same text.
+// Text returns the content of a store that users can see: lists, lines, histories, requests
+// and exports. Copies of a store give the same text.
 func Text(ctx context.Context, st *session.Store) (string, error) {
 	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
 	if err != nil {
@@ -48,7 +48,7 @@ func add(w io.Writer, name string, v any) error {
 	return err
 }
 
-// describe writes everything visible in one session.
+// describe writes the visible content of one session.
 func describe(ctx context.Context, w io.Writer, s *session.Session) error {
 	for _, write := range []func(context.Context, *session.Session, io.Writer) error{exchange.Lines, exchange.Markdown, request, foreign, standing} {
 		if err := write(ctx, s, w); err != nil {
@@ -63,7 +63,7 @@ func request(ctx context.Context, s *session.Session, w io.Writer) error {
 	return err
 }
 
-// kept writes the files of another program one after the other.
+// kept is an open file of another program; all such files go to one writer.
 type kept struct{ io.Writer }
 
 func (kept) Close() error { return nil }

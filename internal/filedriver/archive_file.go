@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -58,9 +57,7 @@ func (a *agent) pack(p *packed, r io.ReaderAt) error {
 	a.d.at("archive: write")
 	out := bufio.NewWriterSize(p, copySize)
 	zip := gzip.NewWriter(out)
-	if note, _ := json.Marshal(storable(p.row)); len(note) <= maxRowLen { // else the content gives the row
-		zip.Extra = append([]byte{rowID[0], rowID[1], byte(len(note)), byte(len(note) >> 8)}, note...)
-	}
+	zip.Extra = extra(p.row, r)
 	sum, err := copySum(zip, r, p.row.Size)
 	a.d.at("archive: written")
 	if err = cmp.Or(err, zip.Close(), out.Flush()); err != nil {

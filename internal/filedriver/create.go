@@ -102,13 +102,7 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 // index: after a kill the next writer finishes or discards the session.
 func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
-	_, highest := x.current(ownedKeyOf(key))
-	for _, e := range x.missing { // the file may come back
-		if e.ownedKey == ownedKeyOf(key) {
-			highest = max(highest, e.gen)
-		}
-	}
-	gen := highest + 1
+	gen := x.nextGen(ownedKeyOf(key))
 	row, line := header(gen)
 	switch {
 	case row.Aside:
@@ -200,7 +194,7 @@ func (d *Driver) current(ctx context.Context, key driver.KeyRef) (row driver.Row
 // x.mu, and the index is up to date.
 func (x *index) currentRow(key ownedKey) (driver.Row, bool) {
 	for {
-		e, _ := x.current(key)
+		e := x.current(key)
 		if e == nil {
 			return driver.Row{}, false
 		}
@@ -225,14 +219,13 @@ type Missing struct{ Err error }
 // missingOf returns an error if the newest session of a key is missing: a new session in
 // its place would hide the loss. It reports that to the observer. The caller holds x.mu.
 func (x *index) missingOf(ctx context.Context, key ownedKey) error {
-	_, highest := x.current(key)
 	var newest *entry
-	for _, e := range x.missing {
-		if e.ownedKey == key && e.gen > highest && !e.archived {
-			newest, highest = e, e.gen
+	for _, e := range x.ofKey(key) {
+		if (newest == nil || e.gen > newest.gen) && (!e.archived || x.missing[e.id] == nil) {
+			newest = e
 		}
 	}
-	if newest == nil {
+	if newest == nil || x.missing[newest.id] == nil {
 		return nil
 	}
 	ref := driver.Ref{Agent: x.a.name, ID: newest.id}
@@ -265,7 +258,6 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 	if e == nil {
 		return row, x.a.d.notFound(o.ref)
 	}
-	cur, highest := x.current(e.ownedKey)
 	row, ok := x.row(e)
 	if !ok {
 		return row, x.a.d.notFound(o.ref)
@@ -277,13 +269,13 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 		row.Gen = given
 		return row, x.putRow(row)
 	}
-	if cur != nil && cur.id == row.ID {
+	if cur := x.current(e.ownedKey); cur != nil && cur.id == row.ID {
 		return row, nil
 	}
 	if err := x.change(row.ID); err != nil {
 		return row, err
 	}
-	gen := highest + 1
+	gen := x.nextGen(e.ownedKey)
 	l := line(gen)
 	x.aside(func() { _, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
 	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
@@ -301,10 +293,31 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 	return row, nil
 }
 
-// free returns an error if a session of the key with another ID uses a gen. The caller
-// holds the lock of the index.
-func (x *index) free(key ownedKey, gen int64, id string) error {
+// ofKey returns the sessions of a key, missing ones as well: their files may come back.
+// The caller holds the lock of the index.
+func (x *index) ofKey(key ownedKey) (all []*entry) {
 	for e := x.byKey[key]; e != nil; e = e.next {
+		all = append(all, e)
+	}
+	for _, e := range x.missing {
+		if e.ownedKey == key {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// nextGen is the gen that makes a session of the key current.
+func (x *index) nextGen(key ownedKey) (gen int64) {
+	for _, e := range x.ofKey(key) {
+		gen = max(gen, e.gen)
+	}
+	return gen + 1
+}
+
+// free returns an error if a session of the key with another ID uses a gen.
+func (x *index) free(key ownedKey, gen int64, id string) error {
+	for _, e := range x.ofKey(key) {
 		if e.gen == gen && e.id != id {
 			return fmt.Errorf("session %s of agent %q: session %s of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", id, x.a.name, e.id, gen, fs.ErrExist)
 		}

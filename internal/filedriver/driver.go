@@ -66,7 +66,7 @@ type Driver struct {
 
 	mu      sync.Mutex          // guards the fields below
 	agents  map[string]*agent   // by their names
-	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember, cleared by cause and identify
+	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember and identifyArchive, cleared by cause and identify
 	closing context.Context     //nolint:containedctx // done when Close begins
 	close   func()
 	ops     sync.WaitGroup // calls under way
@@ -106,21 +106,19 @@ type index struct {
 
 	mu sync.Mutex // guards the fields below; taken after the lock
 	rows
-	file    *os.File        // nil if missing
-	info    fs.FileInfo     // of file
-	applied int64           // offset after the last line that was applied: set by read
-	version int             // of the file; 0 if its first line lacks it
-	by      atomic.Int64    // this process as a writer; 0 before its first append
-	named   atomic.Bool     // the file names it
-	writers map[int64]bool  // open ones; true if found dead, see seekDead
-	changes map[string]bool // sessions whose files count until their next row
-	deletes map[string]bool // begun and perhaps not finished
-	erases  map[string]bool // the same
-	// missing holds rows of sessions whose transcripts are gone, although the index records
-	// no deletion.
-	missing map[string]*entry
-	remake  bool        // the next writer must rewrite the file: set by refresh and apply, cleared by rewrite and by a head of this boot
-	said    folderTimes // the last ones in the file
+	file    *os.File          // nil if missing
+	info    fs.FileInfo       // of file
+	applied int64             // offset after the last line that was applied: set by read
+	version int               // of the file; 0 if its first line lacks it
+	by      atomic.Int64      // this process as a writer; 0 before its first append
+	named   atomic.Bool       // the file names it
+	writers map[int64]bool    // open ones; true if found dead, see seekDead
+	changes map[string]bool   // sessions whose files count until their next row
+	deletes map[string]bool   // begun and perhaps not finished
+	erases  map[string]bool   // the same
+	missing map[string]*entry // not in rows: their transcripts are gone, and the index records no deletion
+	remake  bool              // the next writer must rewrite the file: set by refresh and apply, cleared by rewrite and by a head of this boot
+	said    folderTimes       // the last ones in the file
 	learned
 }
 
@@ -154,14 +152,6 @@ type openLog struct {
 	used    uint64 // logs.uses at its last use: set by acquire
 	evicted bool   // a call is to close it, unless it is used: set by surplus, cleared by acquire
 	stale   bool   // its file was removed, and its last user closes it: set by ended
-}
-
-// A mark distinguishes a transcript from another of its name, for example one imported
-// again with the same header. It is for closed logs: an open log notices itself that
-// its file was replaced. The zero mark fits every transcript.
-type mark struct {
-	size int64  // of the marked beginning; if below 0 no transcript fits
-	sum  uint64 // of the first and the last bytes of the beginning
 }
 
 // A watch is one call of Watch.

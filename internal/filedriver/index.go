@@ -198,7 +198,6 @@ func (x *index) apply(l line) {
 		if !x.deletes[l.row.id] {
 			x.set(l.row)
 			delete(x.changes, l.row.id)
-			delete(x.missing, l.row.id)
 		}
 	case l.Change != "":
 		x.changes[l.Change] = true
@@ -225,6 +224,12 @@ func (x *index) apply(l line) {
 		x.doubt(l.Erase)
 		x.erases[l.Erase] = true
 	}
+}
+
+// set adds or replaces an entry. Its session is no longer missing.
+func (x *index) set(e *entry) {
+	x.rows.set(e)
+	delete(x.missing, e.id)
 }
 
 func (x *index) drop(id string) {

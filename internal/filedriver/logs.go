@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -33,8 +31,10 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	if !errors.Is(err, filelog.ErrReplaced) {
 		return err
 	}
-	a.d.setMark(ref, mark{}) // the caller learns of it
 	_, liveErr := a.live(ref.ID)
+	if !errors.Is(liveErr, driver.ErrArchived) { // the archive may have the same bytes
+		a.d.setMark(ref, mark{}) // the caller learns of it
+	}
 	_, failed := errors.AsType[*driver.NotDurableError](err)
 	switch {
 	case errors.Is(liveErr, driver.ErrArchived) && failed:
@@ -225,15 +225,6 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 	return l, nil
 }
 
-func markOf(r io.ReaderAt, size int64) mark {
-	ends, _ := filelog.Ends(r, size) // an unreadable part fails where it is needed
-	h := fnv.New64a()
-	_, _ = h.Write(ends) // never fails
-	return mark{size, h.Sum64()}
-}
-
-func (m mark) fits(r io.ReaderAt) bool { return m.size == 0 || m.size > 0 && markOf(r, m.size) == m }
-
 func (d *Driver) mark(ref driver.Ref) mark {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -273,6 +264,17 @@ func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
 	return nil
 }
 
+// identifyArchive is identify for an archive. An archive with the bytes of the known
+// transcript is not another one.
+func (d *Driver) identifyArchive(ref driver.Ref, z *zipped) error {
+	known := d.mark(ref)
+	d.setMark(ref, z.mark)
+	if known != z.mark && !known.fits(z) {
+		return madeAgain(ref.ID)
+	}
+	return nil
+}
+
 func madeAgain(id string) error {
-	return fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, id)
+	return fmt.Errorf("%w: session %s was deleted and made again, or something was erased from it", driver.ErrReplaced, id)
 }

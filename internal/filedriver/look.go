@@ -154,13 +154,9 @@ func (x *index) check(id string) (changed bool) {
 		x.del(e)
 		powerCut := x.lost && x.a.d.opts.Sync == filelog.SyncNever // which may lose files
 		if e.key != "" && !x.changes[id] && !x.deletes[id] && !powerCut {
-			e.next = nil
 			x.missing[id] = e
 		}
 		return true
-	}
-	if err == nil {
-		delete(x.missing, id)
 	}
 	if err != nil || e != nil && e.archived == f.archived && (f.archived || e.size == f.size || e.key == "" && e.size != unseen) {
 		return false

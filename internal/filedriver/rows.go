@@ -147,15 +147,13 @@ func (r *rows) page(after driver.Position, n int) []*entry {
 	return slices.Clone(page)
 }
 
-// current returns the current session of a key, or nil, and the highest gen of the key,
-// archived sessions included. A session with gen 0 is only current if its transcript
-// cannot be understood: its row then has size 0.
-func (r *rows) current(key ownedKey) (cur *entry, highest int64) {
+// current returns the current session of a key, or nil. A session with gen 0 is only
+// current if its transcript cannot be understood: its row then has size 0.
+func (r *rows) current(key ownedKey) (cur *entry) {
 	for e := r.byKey[key]; e != nil; e = e.next {
-		highest = max(highest, e.gen)
 		if !e.archived && (e.gen > 0 || e.size == 0) && (cur == nil || e.newer(cur)) {
 			cur = e
 		}
 	}
-	return cur, highest
+	return cur
 }

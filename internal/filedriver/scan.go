@@ -88,9 +88,15 @@ func (d *Driver) beginRead(ctx context.Context, ref driver.Ref) (in source, size
 			if err != nil {
 				return err
 			}
-			if o, err = a.open(f); !errors.Is(err, fs.ErrNotExist) { // else it was just archived or restored
-				return a.cause(ref, err)
+			if o, err = a.open(f); errors.Is(err, fs.ErrNotExist) {
+				continue // it was just archived or restored
 			}
+			if err == nil && o.zip != nil {
+				if err = d.identifyArchive(ref, o.zip); err != nil {
+					o.close()
+				}
+			}
+			return a.cause(ref, err)
 		}
 		return d.notFound(ref)
 	})

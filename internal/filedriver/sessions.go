@@ -133,7 +133,7 @@ func (x *index) list(ctx context.Context, after driver.Position, n int) (list []
 		}
 		cur, known := current[e.ownedKey]
 		if !known {
-			cur, _ = x.current(e.ownedKey)
+			cur = x.current(e.ownedKey)
 			current[e.ownedKey] = cur
 		}
 		row.Current = cur != nil && cur.id == e.id

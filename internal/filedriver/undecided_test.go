@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// hold takes the append lock of a session, as another process that writes.
+// hold takes the append lock of a session, as another writing process would.
 func hold(t *testing.T, d *filedriver.Driver, ref driver.Ref) (release func()) {
 	t.Helper()
 	root, err := os.OpenRoot(filepath.Dir(d.Path(ref)))

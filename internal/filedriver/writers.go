@@ -177,8 +177,7 @@ func (a *agent) unlink(id string) error {
 		err = nil
 	}
 	err = cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
-	if err == nil { // files next to the transcript; package blobs relies on the order
-		blobs := blobFolder + "/" + EncodeName(id)
+	if blobs := blobFolder + "/" + EncodeName(id); err == nil { // files next to the transcript; package blobs relies on the order
 		if err = filelog.NoLinks(a.root, blobs); err == nil {
 			err = a.root.RemoveAll(blobs)
 		}

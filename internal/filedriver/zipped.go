@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"hash"
@@ -16,9 +17,13 @@ import (
 const (
 	copySize = 256 << 10
 
-	// The row of an archive is the only subfield of its Extra, whose length has 16 bits.
+	// The Extra of an archive has two subfields: the sum of the mark of its content, and
+	// the row. The length of a subfield has 16 bits, and so has the length of the Extra.
+	sumID     = "CE"
 	rowID     = "CN"
-	rowAt     = len(rowID) + 2
+	sumAt     = len(sumID) + 2
+	sumEnd    = sumAt + 8
+	rowAt     = sumEnd + len(rowID) + 2
 	maxRowLen = 1<<16 - 1 - rowAt
 )
 
@@ -30,7 +35,8 @@ type zipped struct {
 	at   int64 // the place that zip is at
 	size int64 // of the content
 
-	row driver.Row // of the header; the ID is empty if it does not hold one
+	row  driver.Row // of the header; the ID is empty if it does not hold one
+	mark mark       // of the content
 }
 
 // openZip opens an archive that has a size.
@@ -39,19 +45,38 @@ func openZip(r io.ReaderAt, size int64) (*zipped, error) {
 	if err := z.rewind(); err != nil {
 		return nil, err
 	}
-	if extra := z.zip.Extra; len(extra) > rowAt && string(extra[:len(rowID)]) == rowID {
+	extra := z.zip.Extra
+	if len(extra) < sumEnd || string(extra[:len(sumID)]) != sumID {
+		return nil, errors.New("its header is not the header of an archive")
+	}
+	z.mark.sum = binary.LittleEndian.Uint64(extra[sumAt:])
+	if len(extra) > rowAt {
 		if err := json.Unmarshal(extra[rowAt:], &z.row); err != nil {
 			return nil, err
 		}
 		z.row.Archived = true
 	}
-	if z.size = z.row.Size; z.row.ID != "" && z.size > 0 {
-		return z, nil
+	if z.size = z.row.Size; z.row.ID == "" || z.size <= 0 {
+		z.row, z.at = driver.Row{}, -1
+		var err error
+		if z.size, err = io.Copy(io.Discard, z.zip); err != nil {
+			return nil, err
+		}
 	}
-	z.row, z.at = driver.Row{}, -1
-	var err error
-	z.size, err = io.Copy(io.Discard, z.zip)
-	return z, err
+	z.mark.size = z.size
+	return z, nil
+}
+
+// extra returns the Extra of the archive of a transcript.
+func extra(row driver.Row, r io.ReaderAt) []byte {
+	data := append([]byte(sumID), 8, 0)
+	data = binary.LittleEndian.AppendUint64(data, markOf(r, row.Size).sum)
+	if note, _ := json.Marshal(storable(row)); len(note) <= maxRowLen { // else the content gives the row
+		data = append(data, rowID...)
+		data = binary.LittleEndian.AppendUint16(data, uint16(len(note)))
+		data = append(data, note...)
+	}
+	return data
 }
 
 func (z *zipped) rewind() (err error) {

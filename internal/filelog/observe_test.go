@@ -93,8 +93,8 @@ func TestOnSync(t *testing.T) {
 	})
 }
 
-// Waits for a lock are reported after its release, abandoned waits included;
-// short waits are not.
+// Long waits for a lock are reported once the call has released its locks.
+// Abandoned waits are reported as well, short waits are not.
 func TestOnWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)

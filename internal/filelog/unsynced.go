@@ -67,9 +67,9 @@ func (u *unsynced) end() int64 {
 	return last.off + int64(last.n)
 }
 
-// overlay lays the parts over p, which a file holds at off. It fails if p holds
-// foreign bytes in the place of a part: a lost write leaves NULs, never other
-// bytes.
+// overlay copies the parts over p, which holds the bytes of a file from off. It
+// fails if p differs from a part in a byte that is not NUL. A lost write leaves
+// NULs, never other bytes.
 func (u *unsynced) overlay(p []byte, off int64) error {
 	data, end := u.data, off+int64(len(p))
 	for _, part := range u.parts {

@@ -1,4 +1,4 @@
-// Package filename makes file names from names that applications use.
+// Package filename makes file names from names of an application.
 package filename
 
 import (
@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	maxName   = 120 // bytes of an encoded name; longer ones are hashed
-	prefixLen = 60  // bytes of a hashed name before the hash
+	maxName   = 120 // longest encoded name in bytes; longer names are hashed
+	prefixLen = 60  // bytes before the hash in a hashed name
 )
 
-// Encode returns a file name without an extension: lower-case letters, digits,
-// '_' and '-' stay; every other byte, and the first byte of a Windows device
-// name such as "con", becomes %xx. Names over 120 bytes become a prefix, '-'
-// and their SHA-256, which is longer than any unhashed name. So two names never
-// share a file, not even on a disk that ignores case, and no name leaves its
-// folder.
+// Encode returns a file name without an extension. Lower-case letters, digits, '_' and
+// '-' stay; every other byte, and the first byte of a Windows device name such as "con",
+// becomes %xx. If the result is over 120 bytes, it becomes its first 60 bytes, '-' and
+// the SHA-256 of the name. Such a name is longer than any unhashed name. So two names
+// never share a file, even on a disk that ignores case, and no name leaves its folder.
 func Encode(name string) string {
 	device := isDevice(name)
 	if len(name) <= maxName && !device && strings.IndexFunc(name, func(r rune) bool { return !stays(r) }) < 0 {
@@ -44,8 +43,8 @@ func stays(c rune) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
 }
 
-// isDevice reports whether Windows takes a file of this name, with any
-// extension, for a device.
+// isDevice reports whether Windows treats a file of this name, with any extension, as a
+// device.
 func isDevice(name string) bool {
 	switch name {
 	case "con", "prn", "aux", "nul":
@@ -54,8 +53,7 @@ func isDevice(name string) bool {
 	return len(name) == 4 && (name[:3] == "com" || name[:3] == "lpt") && '0' <= name[3] && name[3] <= '9'
 }
 
-// Decode is the inverse of Encode; ok is false for a hashed name and for an
-// invalid one.
+// Decode is the inverse of Encode; ok is false for a hashed or an invalid name.
 func Decode(enc string) (name string, ok bool) {
 	if len(enc) > maxName || enc == "" {
 		return "", false

@@ -1,11 +1,11 @@
-// Package imagesize reads how large an image is.
+// Package imagesize reads the size of an image.
 package imagesize
 
 import "github.com/convolog/convolog/transcript"
 
-// Of returns the width and the height of an image in pixels: those that a blob has
-// recorded, or those in the head of a PNG, GIF, WebP or JPEG in base64, of which it
-// decodes only the needed bytes. It returns 0, 0 for unreadable images.
+// Of returns the width and the height of an image in pixels. It takes them from the record
+// of a blob, or from the header of a PNG, GIF, WebP or JPEG in base64, of which it decodes
+// only the needed bytes. It returns 0, 0 for an unreadable image.
 func Of(s *transcript.Source) (w, h int) {
 	switch s.Type {
 	case "blob":
@@ -30,14 +30,14 @@ func Of(s *transcript.Source) (w, h int) {
 	case b.has(0, "\xff\xd8"):
 		w, h = b.jpegSize()
 	}
-	const most = 1 << 20 // more is damage
+	const most = 1 << 20 // a larger value means damage
 	if w <= 0 || h <= 0 || w > most || h > most {
 		return 0, 0
 	}
 	return w, h
 }
 
-// base64Text is bytes as base64. A byte that is missing or not base64 is 0.
+// base64Text holds bytes as base64. A missing or invalid byte reads as 0.
 type base64Text string
 
 func (b base64Text) at(i int) byte {
@@ -45,7 +45,7 @@ func (b base64Text) at(i int) byte {
 	if i < 0 || k+1 >= len(b) {
 		return 0
 	}
-	pair := int(sextet(b[k]))<<6 | int(sextet(b[k+1])) // 12 bits, of which byte i is 8
+	pair := int(sextet(b[k]))<<6 | int(sextet(b[k+1])) // byte i is 8 of these 12 bits
 	return byte(pair >> (4 - 2*(i%3)))
 }
 
@@ -88,7 +88,7 @@ func (b base64Text) little(at, size int) (n int) {
 	return n
 }
 
-// jpegSize walks the segments up to the one that starts a frame.
+// jpegSize skips segments up to the start of a frame, which holds the size.
 func (b base64Text) jpegSize() (w, h int) {
 	at := 2
 	for range 1000 {

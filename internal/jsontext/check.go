@@ -7,34 +7,32 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deeply values may be nested, as in encoding/json.
+// maxDepth is the deepest nesting of values, as in encoding/json.
 const maxDepth = 10_000
 
-// Valid reports whether data is one JSON value in valid UTF-8, with white space
-// around it or not. Values nested deeper than encoding/json allows (10,000) are
-// not valid.
+// Valid reports whether data is one JSON value in valid UTF-8, with or without white space
+// around it. Values nested deeper than encoding/json allows (10,000) are not valid.
 func Valid(data []byte) bool {
 	end := check(data, skipSpace(data, 0), 0)
 	return end >= 0 && skipSpace(data, end) == len(data)
 }
 
-// A Walk goes through the members of an object in order and checks the object
-// on the way, so that a caller need not read a text twice: once to check it and
-// once for its content.
+// A Walk iterates over the members of an object in order and checks the object at the same
+// time. So a caller reads a text once, and not twice for the check and the content.
 //
 //	for w := NewWalk(obj); w.Next(); {
 //
-// Of equal names every one is returned, as by [Members].
+// Like [Members], it returns every member of equal names.
 type Walk struct {
 	Name  string // unescaped
 	Value []byte // valid; aliases the object
 
 	obj   []byte
-	at    int // after the last read byte, -1 at the end
+	at    int // the index after the last read byte, or -1 at the end
 	valid bool
 }
 
-// NewWalk returns a walk of obj, which may be anything.
+// NewWalk returns a walk of obj, which may be any text.
 func NewWalk(obj []byte) Walk {
 	w := Walk{obj: obj, at: -1}
 	if i := skipSpace(obj, 0); i < len(obj) && obj[i] == '{' {
@@ -43,8 +41,8 @@ func NewWalk(obj []byte) Walk {
 	return w
 }
 
-// Next goes to the next member. It returns false at the end of the object and
-// where the text turns out not to be one valid object.
+// Next advances to the next member. It returns false at the end of the object, or at a
+// place where the text is not valid.
 func (w *Walk) Next() bool {
 	if w.at < 0 {
 		return false
@@ -73,15 +71,14 @@ func (w *Walk) Next() bool {
 	return true
 }
 
-// Valid reports whether Next has gone through all of the text and it is one
-// valid object.
+// Valid reports whether Next has read all of the text, and the text is one valid object.
 func (w *Walk) Valid() bool { return w.valid }
 
-// check returns the index after the valid value that starts at data[i], inside
-// of depth others, or -1 if none does.
+// check returns the index after the valid value that starts at data[i], or -1 if no valid
+// value starts there. The value is nested in depth other values.
 func check(data []byte, i, depth int) int {
 	var room [64]byte
-	open := room[:0] // the brackets that have to come
+	open := room[:0] // the closing brackets to expect, the next one last
 	for i >= 0 && i < len(data) {
 		if c := data[i]; c == '{' || c == '[' {
 			open = append(open, c+2)
@@ -96,7 +93,7 @@ func check(data []byte, i, depth int) int {
 		} else if i = checkScalar(data, i); i < 0 {
 			return -1
 		}
-		// After a value, or at the end of an empty one.
+		// Here i is after a value, or at the closing bracket of an empty one.
 		n := len(open)
 		for ; n > 0; n-- {
 			if i = skipSpace(data, i); i >= len(data) || data[i] != open[n-1] {
@@ -115,8 +112,8 @@ func check(data []byte, i, depth int) int {
 	return -1
 }
 
-// checkNext returns the index of the next value inside of one that ends with
-// that bracket, or -1 if a name has to come first and does not.
+// checkNext returns the index of the next value inside a value that ends with bracket. In
+// an object a name must come first; without it checkNext returns -1.
 func checkNext(data []byte, i int, bracket byte) int {
 	i = skipSpace(data, i)
 	if bracket == '}' {
@@ -125,8 +122,8 @@ func checkNext(data []byte, i int, bracket byte) int {
 	return i
 }
 
-// checkName returns the indexes after the name of a member that starts at
-// data[i], and of its value; -1 if there is no name.
+// checkName returns the index after the name of a member that starts at data[i], and the
+// index of its value. Both are -1 if no name starts there.
 func checkName(data []byte, i int) (end, value int) {
 	if i >= len(data) || data[i] != '"' {
 		return -1, -1
@@ -141,8 +138,8 @@ func checkName(data []byte, i int) (end, value int) {
 	return end, skipSpace(data, i+1)
 }
 
-// checkScalar returns the index after the value that starts at data[i] and is
-// neither an object nor an array, or -1.
+// checkScalar returns the index after the string, number or word that starts at data[i], or
+// -1.
 func checkScalar(data []byte, i int) int {
 	switch data[i] {
 	case '"':
@@ -157,7 +154,7 @@ func checkScalar(data []byte, i int) int {
 	return checkNumber(data, i)
 }
 
-// checkString returns the index after the string whose quote is data[i].
+// checkString returns the index after the string whose opening quote is data[i], or -1.
 func checkString(data []byte, i int) int {
 	start := i
 	for i = special(data, i+1); i < len(data); i = special(data, i) {
@@ -180,9 +177,9 @@ func checkString(data []byte, i int) int {
 	return -1
 }
 
-// special returns the index of the first special byte of a string in data[i:]:
-// a quote, a backslash, or a control character, which must not be there.
-// Otherwise it returns len(data).
+// special returns the index of the first special byte of a string in data[i:], or
+// len(data). A special byte is a quote, a backslash, or a control character, which is an
+// error.
 func special(data []byte, i int) int {
 	for ; i+8 <= len(data); i += 8 {
 		w := binary.LittleEndian.Uint64(data[i:])
@@ -198,13 +195,13 @@ func special(data []byte, i int) int {
 	return i
 }
 
-// highBits are the high bits of the eight bytes of a word.
+// highBits is the mask of the high bits of the eight bytes of a word.
 const highBits = 0x8080808080808080
 
-// marks sets the high bit of the first ASCII byte of w, a word in little endian,
-// that is special inside a string: subtraction sets it where a byte is too
-// small. It may borrow from later bytes and mark them as well, and is undefined
-// for bytes outside of ASCII.
+// marks sets the high bit of the first ASCII byte of w that is special inside a string.
+// w is in little endian. A subtraction sets the bit if the byte is too small. The
+// subtraction may borrow from later bytes and then marks them as well. The bits of
+// non-ASCII bytes are undefined.
 func marks(w uint64) uint64 {
 	const ones = 0x0101010101010101
 	return (w - ones*' ') | (w ^ ones*'"' - ones) | (w ^ ones*'\\' - ones)

@@ -1,11 +1,11 @@
 package jsontext
 
-// BlobDepth limits the nesting of objects that are searched for the blobs of an
-// opaque block. They are members with the name data.
+// BlobDepth limits the nesting of objects in a search for the blobs of an opaque block.
+// The blobs are members with the name data.
 const BlobDepth = 4
 
-// MapMembers returns a valid object with the values that change returns for its
-// members; nil leaves a member out.
+// MapMembers returns a valid object with each value replaced by the result of change. If
+// change returns nil, the member is left out.
 func MapMembers(obj []byte, change func(name string, v []byte) []byte) []byte {
 	var out Object
 	for name, v := range Members(obj) {
@@ -16,7 +16,7 @@ func MapMembers(obj []byte, change func(name string, v []byte) []byte) []byte {
 	return out.End()
 }
 
-// MapElements is [MapMembers] for a valid array.
+// MapElements is like [MapMembers] for a valid array.
 func MapElements(array []byte, change func(v []byte) []byte) []byte {
 	out := []byte{'['}
 	for v := range Elements(array) {

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// HalfSurrogate returns the offset of the first escaped half of a surrogate
-// pair in valid JSON, or -1. JSON allows it, but strict readers refuse it,
-// because it is not a character.
+// HalfSurrogate returns the offset of the first unpaired surrogate escape in valid JSON, or
+// -1. JSON allows such an escape, but strict readers refuse it, because it is not a
+// character.
 func HalfSurrogate(doc []byte) int {
 	for i := 0; i < len(doc); {
 		at := bytes.IndexByte(doc[i:], '\\')
@@ -27,8 +27,8 @@ func HalfSurrogate(doc []byte) int {
 	return -1
 }
 
-// MendSurrogates puts \ufffd in the place of each escaped half of a surrogate
-// pair in valid JSON, and reports whether there was any.
+// MendSurrogates replaces each unpaired surrogate escape in valid JSON by \ufffd, and
+// reports whether there was one.
 func MendSurrogates(doc []byte) (mended bool) {
 	for at := 0; ; {
 		i := HalfSurrogate(doc[at:])
@@ -40,8 +40,8 @@ func MendSurrogates(doc []byte) (mended bool) {
 	}
 }
 
-// isSurrogate reports whether the escape at offset i is one of the 1,024
-// surrogates from first on.
+// isSurrogate reports whether an escape of one of the 1,024 surrogates that begin with
+// first is at offset i.
 func isSurrogate(doc []byte, i int, first uint64) bool {
 	if i+6 > len(doc) || doc[i] != '\\' || doc[i+1] != 'u' {
 		return false

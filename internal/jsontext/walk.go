@@ -41,9 +41,9 @@ func Trim(data []byte) []byte {
 	return data[i:n]
 }
 
-// Members returns the members of a valid object in order: the unescaped name
-// and the bytes of the value, which alias obj. Of equal names every one is
-// returned; by the rule of encoding/json the last one counts.
+// Members returns the members of a valid object in order: the unescaped name and the
+// bytes of the value, which alias obj. It returns every member of equal names; in
+// encoding/json the last one counts.
 func Members(obj []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		i := skipSpace(obj, 0)
@@ -102,10 +102,9 @@ func Member(obj []byte, name string) (value []byte, ok bool) {
 	return value, ok
 }
 
-// Skip returns the index after the value that starts at data[i], by counting
-// brackets outside strings: it finds the end of a valid value and does not
-// prove that the value is one. It returns i when no value starts there, and
-// len(data) when the value does not end.
+// Skip returns the index after the value that starts at data[i]. It counts brackets
+// outside strings: it finds the end of a valid value, but does not check that the value is
+// valid. It returns i if no value starts there, and len(data) if the value does not end.
 func Skip(data []byte, i int) int {
 	depth := 0
 	for j := i; j < len(data); j++ {
@@ -158,8 +157,8 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
-// Word is String without an allocation for the names of members, types and
-// other words that are in most transcripts.
+// Word is like String, but does not allocate for words that are in most transcripts, such
+// as names of members and types.
 func Word(raw []byte) (string, bool) {
 	if n := len(raw); n > 2 && raw[0] == '"' && raw[n-1] == '"' {
 		inner := raw[1 : n-1]
@@ -172,13 +171,13 @@ func Word(raw []byte) (string, bool) {
 	return String(raw)
 }
 
-// wordHash returns where in words the search for a word begins.
+// wordHash returns the index in words at which the search for a word begins.
 func wordHash(size int, first, last byte) uint8 {
 	return uint8(38*size) + 6*first + 11*last
 }
 
-// words are the known words, each in the first free place from its hash on. A
-// lookup in a map would take longer than reading the word.
+// words is a hash table of the known words, with linear probing. A lookup in a map would
+// take longer than reading the word.
 var words = func() (words [256]string) {
 	for word := range strings.FieldsSeq(`
 		type id ts batch part mid idem idemHash content text role api model stop_reason usage request_id ext
@@ -238,7 +237,7 @@ var escapes = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// escapeLen is the length of the escape at the beginning of s, or 0.
+// escapeLen returns the length of the escape at the beginning of s, or 0.
 func escapeLen(s []byte) int {
 	if len(s) < 2 {
 		return 0
@@ -252,8 +251,8 @@ func escapeLen(s []byte) int {
 	return 0
 }
 
-// unescape decodes the \u escape, or the two of a surrogate pair, that s
-// begins with, and returns how long they are.
+// unescape decodes the \u escape at the beginning of s, or both escapes of a surrogate
+// pair. It also returns the length of the escapes in s.
 func unescape(s []byte) (rune, int) {
 	r, _ := hex4(s)
 	if utf16.IsSurrogate(r) {
@@ -276,8 +275,7 @@ func hex4(s []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// Int decodes a JSON number that is a whole number, written in any way
-// (12, 12.0, 1.2e1).
+// Int decodes a JSON number that is a whole number in any spelling (12, 12.0, 1.2e1).
 func Int(raw []byte) (int64, bool) {
 	if len(raw) <= 18 {
 		n, digits := int64(0), true

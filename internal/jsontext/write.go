@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends s as a JSON string. Non-ASCII text stays as it is, so
-// that grep finds it; U+2028 and U+2029, which some programs take for line
-// ends, are escaped; invalid UTF-8 becomes U+FFFD.
+// AppendString appends s as a JSON string. Non-ASCII text is not escaped, so that grep
+// finds it. The exceptions are U+2028 and U+2029, which some programs treat as line ends.
+// Invalid UTF-8 becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -67,12 +67,11 @@ func plain(s string, i int) int {
 	return i
 }
 
-// AppendValue appends a JSON value as it is, spelling of numbers and white
-// space included, with two exceptions: a value that contains line breaks is
-// written without the white space between its tokens, and U+2028 and U+2029 are
-// escaped. Text that is not valid JSON is appended as a JSON string that holds
-// it, so that the result is always valid and nothing is lost; an empty value is
-// appended as null.
+// AppendValue appends a JSON value unchanged, with its spelling of numbers and its white
+// space. There are two exceptions: if the value contains line breaks, the white space
+// between its tokens is left out, and U+2028 and U+2029 are escaped. Text that is not
+// valid JSON is appended as a JSON string, so that the result is always valid and no text
+// is lost. An empty value is appended as null.
 func AppendValue(dst, value []byte) []byte {
 	value = Trim(value)
 	if len(value) == 0 {
@@ -124,8 +123,8 @@ func appendEscaped(dst, s []byte) []byte {
 	}
 }
 
-// Object writes one JSON object, member by member. The zero value is an
-// object to be written into a new buffer.
+// An Object writes one JSON object, member by member. The zero value writes into a new
+// buffer.
 type Object struct {
 	buf  []byte
 	open bool
@@ -169,7 +168,7 @@ func (o *Object) Bool(name string, value bool) {
 	o.buf = strconv.AppendBool(o.buf, value)
 }
 
-// OptBool writes true, and nothing for false.
+// OptBool writes true, and leaves the member out for false.
 func (o *Object) OptBool(name string, value bool) {
 	if value {
 		o.Bool(name, value)

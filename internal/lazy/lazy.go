@@ -1,6 +1,5 @@
-// Package lazy has regular expressions that are compiled at their first use.
-// A program that imports a package with hundreds of them pays for none at its
-// start, and only for those it uses later.
+// Package lazy has regular expressions that are compiled at their first use. A program
+// that imports a package with hundreds of expressions compiles only those it uses.
 package lazy
 
 import (
@@ -18,15 +17,13 @@ type Regexp struct {
 	once   sync.Once
 	re     *regexp.Regexp
 	parsed sync.Once
-	words  []string // each match contains one of them; nil: not known
+	words  []string // each match contains one of these words; nil if unknown
 }
 
-// New returns the regular expression with that source, which is not compiled
-// yet.
+// New returns a regular expression and does not compile it.
 func New(source string) *Regexp { return &Regexp{source: source} }
 
-// Or returns an expression that matches where r or source does. A nil r matches
-// nothing.
+// Or returns an expression that matches if r or source matches. A nil r never matches.
 func (r *Regexp) Or(source string) *Regexp {
 	if r == nil {
 		return New(source)
@@ -34,16 +31,16 @@ func (r *Regexp) Or(source string) *Regexp {
 	return New(r.source + "|" + source)
 }
 
-// Get returns the compiled expression. It panics if the source is not one, as
-// [regexp.MustCompile] does; the tests of a package have to reach each Get.
+// Get returns the compiled expression. Like [regexp.MustCompile] it panics if the source
+// is invalid; the tests of a package must therefore reach each Get.
 func (r *Regexp) Get() *regexp.Regexp {
 	r.once.Do(func() { r.re = regexp.MustCompile(r.source) })
 	return r.re
 }
 
-// Find returns the first match in text and its groups, or nil. It looks first for the
-// words of which every match contains one: a text without them costs little, and
-// an expression whose words never come is not compiled.
+// Find returns the first match in text and its groups, or nil. If every match contains one
+// of some words, Find first looks for these words. A text without them costs little, and
+// an expression whose words never occur is never compiled.
 func (r *Regexp) Find(text string) []string {
 	r.parsed.Do(func() {
 		if re, err := syntax.Parse(r.source, syntax.Perl); err == nil {
@@ -56,8 +53,8 @@ func (r *Regexp) Find(text string) []string {
 	return r.Get().FindStringSubmatch(text)
 }
 
-// wordsOf returns strings of which each text that re matches contains one, nil if it
-// knows none.
+// wordsOf returns strings such that every match of re contains one of them, or nil if it
+// finds none.
 func wordsOf(re *syntax.Regexp) (words []string) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -83,7 +80,7 @@ func wordsOf(re *syntax.Regexp) (words []string) {
 				}
 			}
 		}
-	default: // no word is sure
+	default: // a match need not contain any word
 	}
 	return words
 }

@@ -1,5 +1,5 @@
-// Package neutral holds the texts and the rules that are the same for every provider.
-// Packages rebuild, rebuild/wire, guard and search call it.
+// Package neutral holds texts and rules that are the same for every provider. Packages
+// rebuild, rebuild/wire, guard and search call it.
 package neutral
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Texts that packages compact and exchange recognise in a history. They belong to format
-// version 1, as those in rebuild/texts.go do, and never change within it.
+// Texts that packages compact and exchange recognise in a history. Like the texts in
+// rebuild/texts.go they belong to format version 1, and never change in this version.
 const (
 	// Interrupted is the error result of a call whose result was never recorded.
 	Interrupted = "interrupted"
-	// Opening is the user message put before a history that would start with an
+	// Opening is a user message that is put before a history which would start with an
 	// assistant message.
 	Opening = "[conversation continues]"
 	// SummaryHeading is the line before a summary.
@@ -27,16 +27,17 @@ const (
 	CarriedHeading = "[Carried over from what was summarised, as it was recorded]"
 )
 
-// IsBlank reports whether providers take a text for empty: only white space and
-// the separators U+001C to U+001F.
+// IsBlank reports whether providers treat a text as empty: it contains only white space
+// and the separators U+001C to U+001F.
 func IsBlank(s string) bool {
 	if s != "" && ' ' < s[0] && s[0] < utf8.RuneSelf {
-		return false // as nearly every text
+		return false // the usual case
 	}
 	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
 }
 
-// ContextText returns a context reference as models see it. The abstract is quoted.
+// ContextText returns the text that models see for a context reference. The abstract is
+// quoted.
 func ContextText(b transcript.ContextBlock) transcript.TextBlock {
 	text := quote.Rest("[" + cmp.Or(b.Kind, "context") + " " + b.URI + "]")
 	if !IsBlank(b.Abstract) {
@@ -45,8 +46,8 @@ func ContextText(b transcript.ContextBlock) transcript.TextBlock {
 	return transcript.TextBlock{Text: text}
 }
 
-// ToolName returns the name of a tool in the characters that every provider takes:
-// all but A-Z a-z 0-9 _ - become _, and the first 64 stay.
+// ToolName returns a name of a tool that every provider accepts. All characters except
+// A-Z a-z 0-9 _ - become _, and only the first 64 characters stay.
 func ToolName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -57,8 +58,8 @@ func ToolName(name string) string {
 	return cmp.Or(name[:min(len(name), 64)], "tool")
 }
 
-// MediaNote returns the text that a model sees in place of an image or a
-// document of an entry, with the reason, which may be empty.
+// MediaNote returns the text that a model sees instead of an image or a document of an
+// entry. why is the reason and may be empty.
 func MediaNote(b transcript.Block, entry, why string) string {
 	var src transcript.Source
 	switch b := b.(type) {
@@ -77,8 +78,8 @@ func MediaNote(b transcript.Block, entry, why string) string {
 	return quote.Rest(fmt.Sprintf("[%s of %d bytes left out%s; it is in entry %s]", kind, len(src.Data), why, entry))
 }
 
-// Imitates reports whether another model than Claude made a block in the Messages API.
-// Such models want their reasoning back in all turns, whether it is signed or not.
+// Imitates reports whether a model other than Claude made a block in the Messages API.
+// Such models require their reasoning in all turns, signed or unsigned.
 func Imitates(o transcript.Origin) bool {
 	return o.API == "anthropic" && o.Model != "" && o.Model[0] != 0 && !strings.Contains(strings.ToLower(o.Model), "claude")
 }

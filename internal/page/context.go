@@ -9,24 +9,24 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// A Context divides the window of a session by content.
+// A Context divides the context window of a session by kinds of content.
 type Context struct {
-	Parts       []Part     `json:"parts"`       // of the next model request
-	Entries     int        `json:"entries"`     // of the conversation, rewound ones included
+	Parts       []Part     `json:"parts"`       // the parts of the next model request
+	Entries     int        `json:"entries"`     // entries of the conversation, including rewound ones
 	Compactions []Compared `json:"compactions"` // the oldest first
 }
 
 // A Part is all content of one kind.
 type Part struct {
 	Kind   string `json:"kind"`   // system, summary, user, assistant, reasoning, calls, results, media
-	Tokens int    `json:"tokens"` // by estimate
+	Tokens int    `json:"tokens"` // an estimate
 }
 
-// Compared is a compaction: how large the history was before and after it.
+// Compared is a compaction with the size of the history before and after it, in tokens.
 type Compared struct {
 	Entry  string    `json:"entry"`
 	Time   time.Time `json:"time"`
-	At     int       `json:"at"` // how many entries of the conversation were before it
+	At     int       `json:"at"` // the number of earlier entries of the conversation
 	Before int       `json:"before"`
 	After  int       `json:"after"`
 }
@@ -34,7 +34,7 @@ type Compared struct {
 // kinds is the order of the parts.
 var kinds = []string{"system", "summary", "user", "assistant", "reasoning", "calls", "results", "media"}
 
-// Of divides the window of a session into parts. It reads the whole transcript.
+// Of describes the context window of a session. It reads the whole transcript.
 func Of(ctx context.Context, s *session.Session) (c Context, err error) {
 	c.Compactions = []Compared{}
 	for e, err := range s.Entries(ctx, "") {

@@ -1,6 +1,6 @@
-// Package page is the page that people look at sessions with: one file of HTML, CSS
-// and JavaScript that loads nothing. It is served over the routes of package serve,
-// and with a session inside of it, it is an export that opens offline.
+// Package page contains the web page that shows sessions: one file of HTML, CSS and
+// JavaScript that loads no other file. Package serve serves the page. With a session inside
+// it, the page is an export that opens offline.
 package page
 
 import (
@@ -21,14 +21,14 @@ import (
 // Decisions:
 //
 // An export is the served page with a session inside it as JSON. The script turns texts
-// into text nodes, never into HTML, and the policy names the script by hash, so nothing
-// in a conversation can run. After a reload the page follows from shortly before the
-// end; entry IDs identify messages it already shows.
+// into text nodes, never into HTML, and the policy names the script by its hash, so no text
+// of a conversation can run. After a reload the page follows from shortly before the end;
+// it recognises messages that it already shows by their entry IDs.
 
 //go:embed page.html
 var file []byte
 
-// The marks in the file where an export differs.
+// Marks in the file at which an export differs.
 const (
 	policyMark = "<!-- policy -->"
 	dataMark   = `<script type="application/json" id="data">`
@@ -37,9 +37,9 @@ const (
 // Live returns the page, which must not be modified.
 func Live() []byte { return file }
 
-// Policy is the content security policy of the page: the style and the script of the
-// file, by their hashes, and nothing else. Images come from the data alone. connect
-// lists the places that the script may connect to; empty allows none.
+// Policy returns the content security policy of the page. It allows only the style and the
+// script of the file, by their hashes, and images in data URLs. connect lists the sources
+// to which the script may connect; empty allows none.
 func Policy(connect string) string {
 	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; " + hashes()
 	if connect != "" {
@@ -58,14 +58,14 @@ var hashes = sync.OnceValue(func() string {
 	return "style-src " + hash("<style>", "</style>") + "; script-src " + hash("<script>", "</script>")
 })
 
-// Write writes the page with a session inside of it.
+// Write writes the page with a session inside it.
 func Write(w io.Writer, info session.Info, c Context, entries iter.Seq2[transcript.Entry, error]) error {
 	front, back, _ := bytes.Cut(file, []byte(dataMark))
 	policy := []byte(`<meta http-equiv="Content-Security-Policy" content="` + Policy("") + `">`)
 	out := bufio.NewWriter(w)
 	_, _ = out.Write(bytes.Replace(front, []byte(policyMark), policy, 1))
 	_, _ = out.WriteString(dataMark)
-	// Marshal escapes < in all it writes, so that nothing in it ends the element.
+	// Marshal escapes <, so that no text ends the script element.
 	head, err := json.Marshal(map[string]any{"info": info, "context": c})
 	if err != nil {
 		return err
@@ -87,5 +87,5 @@ func Write(w io.Writer, info session.Info, c Context, entries iter.Seq2[transcri
 	}
 	_, _ = out.WriteString("]}")
 	_, _ = out.Write(back)
-	return out.Flush() // the first error of all of these
+	return out.Flush() // returns the first error of all writes
 }

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Bench measures a peer and Convolog in turn. It reports for the peer
+// Bench measures a peer and Convolog alternately. It reports
 //
 //	x-convolog     median time of the peer / median time of Convolog
-//	us-p50, us-p99 of the peer
+//	us-p50, us-p99 median and 99th percentile of the peer
 //	us-convolog    median of Convolog
 //
-// and where several goroutines are at work
+// and in benchmarks with several goroutines
 //
-//	x-convolog     median time for all of it / Convolog's
-//	ops/s          of the peer
+//	x-convolog     median time of a whole round / the same of Convolog
+//	ops/s          rate of the peer
 func Bench(b *testing.B, open Opener) {
 	for _, level := range []Level{PowerCut, Kill} {
 		b.Run("append/1KiB/"+string(level), func(b *testing.B) { benchAppend(b, open, level, 1, 1000) })
@@ -79,7 +79,7 @@ func benchGroup(b *testing.B, open Opener, level Level) {
 	b.ReportMetric(conversations*each/(times[1]/1e6), "ops/s-convolog")
 }
 
-// benchLoad loads a conversation that was written before the peer was opened.
+// benchLoad loads a conversation that was written before the peer is opened.
 func benchLoad(b *testing.B, open Opener) {
 	ctx := b.Context()
 	var dirs [2]string
@@ -104,7 +104,7 @@ func benchLoad(b *testing.B, open Opener) {
 	report(b, times)
 }
 
-// write makes the conversation "long" and a short one.
+// write writes the conversations "long" and "short".
 func write(ctx context.Context, open Opener, dir string, msgs []Message) error {
 	p, err := open(dir, Kill)
 	if err != nil {
@@ -119,8 +119,8 @@ func write(ctx context.Context, open Opener, dir string, msgs []Message) error {
 	return errors.Join(err, p.Close())
 }
 
-// timeLoad loads the long conversation with a peer that was just opened and has
-// loaded the short one, so that opening does not count.
+// timeLoad measures a load of the long conversation. It opens the peer and loads the short
+// conversation first, so that the time of opening does not count.
 func timeLoad(ctx context.Context, open Opener, dir string, want int) (time.Duration, error) {
 	p, err := open(dir, Kill)
 	if err != nil {
@@ -139,8 +139,8 @@ func timeLoad(ctx context.Context, open Opener, dir string, want int) (time.Dura
 	return took, errors.Join(err, p.Close())
 }
 
-// versus alternates blocks of calls for the peer, 0, and Convolog, 1, and
-// returns the median times of both in microseconds.
+// versus alternates blocks of calls for the peer (i is 0) and Convolog (i is 1). It returns
+// the median times of both in microseconds.
 func versus(b *testing.B, block int, call func(i int) error) [2]float64 {
 	b.Helper()
 	var times [2][]time.Duration
@@ -170,7 +170,7 @@ func report(b *testing.B, times [2][]time.Duration) [2]float64 {
 	b.ReportMetric(percentile(0, 99), "us-p99")
 	b.ReportMetric(percentile(1, 50), "us-convolog")
 	b.ReportMetric(percentile(1, 99), "us-convolog-p99")
-	b.ReportMetric(0, "ns/op") // of both together: meaningless
+	b.ReportMetric(0, "ns/op") // hides the time of both together, which is meaningless
 	return [2]float64{percentile(0, 50), percentile(1, 50)}
 }
 
@@ -190,7 +190,7 @@ func Check(t *testing.T, open Opener) {
 		}
 		got, err := p.Load(t.Context(), "long")
 		if err != nil || !slices.Equal(got, slices.Concat(msgs, msgs)) {
-			t.Errorf("%s: %d messages, not those that were written; %v", level, len(got), err)
+			t.Errorf("%s: %d messages, not the written ones; %v", level, len(got), err)
 		}
 		if err := p.Close(); err != nil {
 			t.Error(level, err)

@@ -28,7 +28,7 @@ func OpenConvolog(dir string, level Level) (Peer, error) {
 	return &convolog{st: st, sessions: map[string]*session.Session{}}, nil
 }
 
-// session returns the handle of a conversation, which an application keeps.
+// session returns the handle of a conversation. It keeps the handle, like an application.
 func (c *convolog) session(ctx context.Context, conversation string) (*session.Session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

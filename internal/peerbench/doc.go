@@ -1,10 +1,9 @@
-// Package peerbench measures Convolog against other ways of keeping
-// conversations in a Go program: the same work, at the same level of
-// durability, block by block in turn.
+// Package peerbench compares Convolog with other ways to store conversations in a Go
+// program. Both do the same work at the same level of durability, in alternating blocks.
 //
 //	go test -bench .
 //
-// It is a module of its own, so that the library depends on none of them.
-// Frameworks that bring many dependencies of their own are in a further module,
-// testdata/frameworks, which is not a part of the gate.
+// It is a module of its own, so that the library does not depend on the peers.
+// Frameworks with many dependencies are in another module, testdata/frameworks, which is
+// not a part of the gate.
 package peerbench

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// file is the floor: a file for each conversation that stays open, without a
-// lock, an index or a look at its end.
+// file is the baseline with the least work. Each conversation is a file that stays open,
+// without a lock, an index or a check of its end.
 type file struct {
 	dir   string
 	level Level

@@ -17,12 +17,12 @@ import (
 // ErrNoBouncer reports that PgBouncer is not installed.
 var ErrNoBouncer = errors.New("PgBouncer is not installed: on Debian it is the package pgbouncer")
 
-// Bouncer starts a PgBouncer in transaction mode before the server, with four
-// connections to it. Stop ends it.
+// Bouncer starts a PgBouncer in transaction mode with four connections to the server. stop
+// ends it.
 func (s *Server) Bouncer(ctx context.Context) (url string, stop func() error, err error) {
 	bin, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		bin = "/usr/sbin/pgbouncer" // which is in few search paths
+		bin = "/usr/sbin/pgbouncer" // few search paths contain this folder
 		if _, err := os.Stat(bin); err != nil {
 			return "", nil, ErrNoBouncer
 		}

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package pgtest runs a PostgreSQL server for tests: one that can be killed. It needs no
-// client, so that any module can use it.
+// Package pgtest runs a PostgreSQL server for tests, which can kill it. It needs no client
+// library, so that any module can use it.
 package pgtest
 
 import (
@@ -21,12 +21,12 @@ import (
 
 // A Server is a server on a port of the loopback interface, with fsync on.
 type Server struct {
-	// URL is for superuser convolog and the database postgres.
+	// URL names the superuser convolog and the database postgres.
 	URL string
 
 	bin, dir string
 	port     int
-	as       *syscall.Credential // nil is this user
+	as       *syscall.Credential // nil means the user of this process
 	cmd      *exec.Cmd
 	ended    chan struct{}
 }
@@ -34,8 +34,8 @@ type Server struct {
 // ErrMissing reports that PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is not installed: on Debian it is the package postgresql")
 
-// Start makes a database cluster and starts a server on it. As root it runs as the
-// user postgres, because a server refuses to run as root.
+// Start makes a database cluster and starts a server on it. If this process runs as root,
+// the server runs as the user postgres, because a server refuses to run as root.
 func Start(ctx context.Context) (*Server, error) {
 	bin, err := find()
 	if err != nil {
@@ -65,8 +65,8 @@ func Start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// Main runs tests that need a server, which they find in server, and returns the exit
-// code. Without a server on the machine it reports that and runs none.
+// Main starts a server, stores it in server, runs tests that need it, and returns the exit
+// code. If PostgreSQL is not installed, it prints that and runs no test.
 func Main(tests interface{ Run() int }, server **Server) int {
 	s, err := Start(context.Background())
 	switch {
@@ -86,10 +86,10 @@ func Main(tests interface{ Run() int }, server **Server) int {
 	return code
 }
 
-// find returns the folder of the programs of the newest server.
+// find returns the folder of the programs of the newest installed server.
 func find() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
-		path, err = filepath.EvalSymlinks(path) // it may be alone where it was found
+		path, err = filepath.EvalSymlinks(path) // a link may be without the other programs
 		return filepath.Dir(path), err
 	}
 	all, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -97,7 +97,7 @@ func find() (string, error) {
 		return "", ErrMissing
 	}
 	version := func(path string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // else 0
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 if it is not a number
 		return n
 	}
 	return filepath.Dir(slices.MaxFunc(all, func(a, b string) int { return version(a) - version(b) })), nil
@@ -120,7 +120,8 @@ func (s *Server) dropRoot() error {
 	return os.Chown(s.dir, int(uid), int(gid)) //nolint:gosec // parsed as 32 bits
 }
 
-// command is one of the server's programs, in a process group of its own.
+// command returns a command that runs one of the server's programs in a process group of
+// its own.
 func (s *Server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
@@ -128,7 +129,7 @@ func (s *Server) command(ctx context.Context, name string, args ...string) *exec
 	return cmd
 }
 
-// Run starts the server and waits until it answers, which may take a recovery.
+// Run starts the server and waits until it answers, even if the server must recover first.
 func (s *Server) Run(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *Server) Run(ctx context.Context) error {
 				return nil
 			}
 			select {
-			case <-s.ended: // processes of its last run remain
+			case <-s.ended: // processes of its last run still exist, so try again
 				running = false
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():
@@ -194,15 +195,15 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Kill kills every process of the server at once, as a crash of the machine would,
-// but for the page cache.
+// Kill kills every process of the server at once, like a crash of the machine that keeps
+// the page cache.
 func (s *Server) Kill() error {
 	pid := s.cmd.Process.Pid
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil { // it makes no more children
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil { // so that it makes no more children
 		return err
 	}
 	for state, _ := stat(pid); state != "T" && state != "Z"; state, _ = stat(pid) {
-		time.Sleep(time.Millisecond) // it may be making one
+		time.Sleep(time.Millisecond) // it may still make a child
 	}
 	for _, child := range children(pid) {
 		_ = syscall.Kill(child, syscall.SIGKILL) // it may have ended
@@ -212,8 +213,8 @@ func (s *Server) Kill() error {
 	return err
 }
 
-// children returns the processes whose parent this is. They are in sessions of their
-// own, not in its process group.
+// children returns the child processes of a process. They are in sessions of their own,
+// and not in its process group.
 func children(pid int) (pids []int) {
 	folders, _ := filepath.Glob("/proc/[0-9]*")
 	for _, folder := range folders {
@@ -225,14 +226,14 @@ func children(pid int) (pids []int) {
 	return pids
 }
 
-// stat returns the state of a process, Z for a missing one, and its parent.
+// stat returns the state of a process, or Z for a missing process, and its parent.
 func stat(pid int) (state string, parent int) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := bytes.Cut(text, []byte(") "))
 	if err == nil {
 		_, err = fmt.Sscan(string(rest), &state, &parent)
 	}
-	if err != nil { // it has ended
+	if err != nil { // the process has ended
 		return "Z", 0
 	}
 	return state, parent
@@ -240,7 +241,7 @@ func stat(pid int) (state string, parent int) {
 
 // Stop ends the server, which frees its shared memory, and removes its data.
 func (s *Server) Stop() error {
-	err := s.cmd.Process.Signal(syscall.SIGQUIT) // it waits for no client
+	err := s.cmd.Process.Signal(syscall.SIGQUIT) // SIGQUIT does not wait for clients
 	select {
 	case <-s.ended:
 	case <-time.After(time.Minute):

@@ -1,8 +1,8 @@
-// Package quote shows texts of people, tools and files to a model next to our own words.
-// A line of ours begins at the margin; a line of a quoted text is indented, so no text
-// can imitate one of ours, or a message of the user. User messages are sent as is.
-// Packages rebuild, compact, guard, memory and search call it. In prompts of compact and
-// memory, prompt.go also escapes imitations of their marks.
+// Package quote prepares texts of people, tools and files for a model that also sees words
+// of this library. A line of the library begins at the margin, and a line of a quoted text
+// is indented. So no quoted text can imitate the library or a message of the user. User
+// messages are sent unchanged. Packages rebuild, compact, guard, memory and search call
+// it. In prompts of compact and memory, prompt.go also escapes imitations of their marks.
 package quote
 
 import (
@@ -13,9 +13,9 @@ import (
 
 const (
 	indent = "  "
-	// ends are the characters that a reader may take for the end of a line.
+	// ends are the characters that a reader may treat as the end of a line.
 	ends = "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029"
-	// fillers are letters and symbols that show nothing.
+	// fillers are invisible letters and symbols.
 	fillers = "\u115f\u1160\u2800\u3164\uffa0"
 )
 
@@ -27,14 +27,14 @@ var indents = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// Rest indents a text that begins in a line of ours: every line but the first.
+// Rest indents every line of a text except the first, which continues a line of the library.
 func Rest(text string) string { return indents.Replace(text) }
 
 // Lines indents every line of a text.
 func Lines(text string) string { return indent + Rest(text) }
 
-// Brackets indents the lines of a text that begin with a bracket. It is for long texts
-// in which only notes in brackets are ours.
+// Brackets indents the lines of a text that begin with a bracket. Use it for long texts to
+// which the library adds only notes in brackets.
 func Brackets(text string) string {
 	if !strings.ContainsAny(text, "[［") {
 		return text
@@ -55,7 +55,7 @@ func Brackets(text string) string {
 	return sb.String()
 }
 
-// isUnseen reports whether a character shows nothing.
+// isUnseen reports whether a character is invisible.
 func isUnseen(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.M) || strings.ContainsRune(fillers, r)
 }

@@ -1,6 +1,6 @@
-// Package recalltool names the tools with which a model reads entries no longer
-// in its history, see search.RecallTools. Clips and summaries can then mention
-// them.
+// Package recalltool holds the names of the tools with which a model reads entries that
+// are no longer in its history, see search.RecallTools. Clips and summaries mention these
+// tools.
 package recalltool
 
 import (
@@ -16,13 +16,13 @@ const (
 )
 
 // Left counts the omissions of a compaction: messages and mentions of files since the
-// beginning of the conversation, and texts of the user that are shown in part. A file that
-// was omitted, used again and omitted again has two mentions: its name is not kept.
+// beginning of the conversation, and partly shown texts of the user. A file that was
+// omitted, used again and omitted again has two mentions, because its name is not kept.
 type Left struct{ Messages, Files, Texts int }
 
 const counts = "[Left out: %d messages as they were, %d mentions of files, parts of %d texts of the user. "
 
-// Notice is the last line of a summary for a model that is offered the tools.
+// Notice returns the last line of a summary for a model that has the tools.
 func (l Left) Notice() string {
 	return fmt.Sprintf(counts, l.Messages, l.Files, l.Texts) + Search + " finds words in all of it, " +
 		Window + " shows the messages around an entry, " + Read + " reads a whole entry, such as one that a gap names.]"

@@ -1,3 +1,3 @@
-// Package soak holds tests of a whole store with its features: of power cuts, failing
-// system calls and killed writers, and of long conversations. It contains only tests.
+// Package soak tests a whole store with its features: against power cuts, failing system
+// calls and killed writers, and with long conversations. It contains only tests.
 package soak

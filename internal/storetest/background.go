@@ -2,6 +2,6 @@ package storetest
 
 import "context"
 
-// Background is the context of work without a test of its own, as in a child process, or
-// that continues after its test.
+// Background is the context of work outside of a test, such as work in a child process, and
+// of work that continues after its test.
 var Background = context.Background()

@@ -14,14 +14,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Between is a driver that calls functions before and after calls of its methods. Nil
-// functions are not called.
+// Between is a driver that calls functions before and after its methods. A function may be
+// nil.
 type Between struct {
 	*filedriver.Driver
 	BeforeScan, BeforeRewrite, BeforeDelete, BeforeCreate, AfterCreate, BeforeList func(session.Ref) error
 }
 
-// OpenBetween opens a folder with a driver whose functions can be set.
+// OpenBetween opens the store in a folder with a Between, whose functions the test sets.
 func OpenBetween(t *testing.T, dir string) (*Between, *session.Store) {
 	t.Helper()
 	d, err := filedriver.Open(dir, nil)
@@ -30,7 +30,7 @@ func OpenBetween(t *testing.T, dir string) (*Between, *session.Store) {
 	return b, session.OpenDriver(b, nil)
 }
 
-// Once returns a function that calls f the first time.
+// Once returns a function that calls f only the first time.
 func Once(f func()) func(session.Ref) error {
 	due := true
 	return func(session.Ref) error {

@@ -9,14 +9,14 @@ import (
 
 // Blobs has the methods of blobs.Store.
 type Blobs interface {
-	// They are documented there.
+	// See blobs.Store.
 	Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error
 	Get(ctx context.Context, ref driver.Ref, hash string) ([]byte, error)
 	List(ctx context.Context, ref driver.Ref) ([]string, error)
 	Delete(ctx context.Context, ref driver.Ref, hashes ...string) error
 }
 
-// Watched counts calls on blobs, and can fail.
+// Watched counts the calls of a blob store, and can make calls fail.
 type Watched struct {
 	Blobs
 	Puts, Gets atomic.Int64

@@ -2,7 +2,7 @@ package storetest
 
 import "time"
 
-// A Clock advances by a second each time it is read.
+// A Clock advances by a second at each reading.
 type Clock struct{ Now time.Time }
 
 // Tick reads the clock.

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// Observe runs a workload and returns its moments.
+// Observe runs a workload and returns its moments in order.
 func Observe(t testing.TB, wl Workload, policy session.SyncPolicy, m Mutant) []Moment {
 	t.Helper()
 	dir := Scratch(t)
@@ -49,22 +49,23 @@ func Observe(t testing.TB, wl Workload, policy session.SyncPolicy, m Mutant) []M
 	return all
 }
 
-// A Moment is a call on the disk, or the beginning or the end of a step.
+// A Moment is a system call, or the beginning or the end of a step.
 type Moment struct {
 	call  Call
 	begin string
 	end   string
-	world World // at the end
+	world World // at the end of a step
 }
 
-// A Mutant makes a writer naive.
+// A Mutant makes a writer faulty: the crash tests must find the fault.
 type Mutant struct {
 	Judge func(c Call) Verdict
 	Open  Opener
-	Early bool // a call is acknowledged when it begins
+	Early bool // a step is acknowledged when it begins
 }
 
-// Crashes calls yield with every state after the moments of a sample, for any N.
+// Crashes calls yield with every state after the moments of a sample. It ignores the N of
+// the sample.
 func Crashes(moments []Moment, kill bool, which Sample, early bool, yield func(Crash)) {
 	d := NewDisk()
 	none := World{}
@@ -119,14 +120,14 @@ func Crashes(moments []Moment, kill bool, which Sample, early bool, yield func(C
 	}
 }
 
-// A Crash is a state of the disk and the worlds that may be found in it.
+// A Crash is a state of the disk and the worlds that a store may show on it.
 type Crash struct {
 	Image         Image
 	Before, After World
-	In            string // the step that was cut
-	Deep          bool   // append to it and also lose the index
+	In            string // the interrupted step
+	Deep          bool   // the test also appends, and loses the index
 }
 
-// A Sample selects the states of a workload to try: the states after every Moment-th
-// moment, of writes torn every Stride bytes, and of all these every N-th.
+// A Sample selects the states of a workload to try: every N-th of the states after every
+// Moment-th moment, with writes torn every Stride bytes.
 type Sample struct{ Moment, Stride, N int }

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// A Disk yields the states that a file system may show after a crash. It
-// promises no more than POSIX: synced data is there; any part of the rest may
-// be there, names in a folder independently of their files, and the size of a
-// file independently of its content. A rename is atomic.
+// A Disk yields the states that a file system may have after a crash. It promises no more
+// than POSIX: synced data is there, and any part of other data may be there. Names in a
+// folder are independent of their files, and the size of a file is independent of its
+// content. A rename is atomic.
 type Disk struct {
 	nodes   []*node
-	names   map[string]int // path: node or folderNode
+	names   map[string]int // the node of each path, or folderNode
 	folders map[string]*folder
 	seq     int
 	last    Call
@@ -27,17 +27,17 @@ const (
 
 // A node is a file, which may have several names.
 type node struct {
-	safe []byte // on stable storage
-	todo []Call // writes and truncates since
+	safe []byte // the content on stable storage
+	todo []Call // later writes and truncates
 }
 
-// A folder is the names in it.
+// A folder holds the names in it.
 type folder struct {
 	safe map[string]int
 	todo []naming
 }
 
-// A naming is one change of names that happens as a whole or not at all.
+// A naming is an atomic change of names.
 type naming struct {
 	seq int
 	set map[string]int
@@ -50,7 +50,7 @@ func NewDisk() *Disk {
 	return d
 }
 
-// Apply takes the next call.
+// Apply applies the next call to the disk.
 func (d *Disk) Apply(c Call) {
 	d.last = c
 	switch c.Kind {
@@ -93,7 +93,7 @@ func (d *Disk) Apply(c Call) {
 func (d *Disk) name(set map[string]int) {
 	rename(d.names, set)
 	d.seq++
-	for path := range set { // all in one folder
+	for path := range set { // all paths are in one folder
 		f := d.folders[filepath.Dir(path)]
 		f.todo = append(f.todo, naming{d.seq, set})
 		return
@@ -110,8 +110,7 @@ func rename(names, set map[string]int) {
 	}
 }
 
-// after returns the content of a file after the first n changes that were not
-// synced.
+// after returns the content of a file after the first n unsynced changes.
 func (f *node) after(n int) []byte {
 	b := slices.Clone(f.safe)
 	for _, c := range f.todo[:n] {
@@ -137,8 +136,8 @@ func change(b []byte, c Call) []byte {
 
 const sector = 512
 
-// tears reports whether a write is torn after cut bytes: a small one every
-// stride bytes and near its ends, a large one at its sectors and next to them.
+// tears reports whether to tear a write after cut bytes. A small write is torn every stride
+// bytes and near its ends, a large write near its ends and at and next to some sectors.
 func tears(c Call, cut, stride int) bool {
 	switch {
 	case cut < 3 || cut > len(c.data)-4:
@@ -150,9 +149,9 @@ func tears(c Call, cut, stride int) bool {
 	return (at+1)%sector <= 2 && at < sector
 }
 
-// contents returns the possible contents of a file: the synced part, and of the
-// rest all, nothing, the first changes, a prefix of the last one, some sectors
-// and not others, or its size alone. Tears explains stride.
+// contents returns possible contents of a file: the synced part, and of the unsynced part
+// everything, nothing, the first changes, a prefix of the last change, all but a sector,
+// or only the size. See tears for stride.
 func (f *node) contents(stride int) [][]byte {
 	n := len(f.todo)
 	all := [][]byte{f.after(n)}
@@ -174,13 +173,13 @@ func (f *node) contents(stride int) [][]byte {
 			torn.data = last.data[:cut]
 			b := change(slices.Clone(before), torn)
 			all = append(all, b)
-			if at%sector == 0 || cut%(stride*16) == 0 || cut == len(last.data)-1 { // and the size has grown
+			if at%sector == 0 || cut%(stride*16) == 0 || cut == len(last.data)-1 { // the same with the full size
 				all = append(all, append(slices.Clone(b), make([]byte, len(last.data)-cut)...))
 			}
 		}
 	}
 	whole := all[0]
-	first := int64(len(f.safe)) // of unsynced data
+	first := int64(len(f.safe)) // the beginning of unsynced data
 	if first < int64(len(whole)) {
 		b := slices.Clone(whole)
 		clear(b[first:])
@@ -194,9 +193,9 @@ func (f *node) contents(stride int) [][]byte {
 	return all
 }
 
-// States calls yield with the states that the disk may show after a power cut.
-// If kill is set, they are those after the end of the process: everything is
-// there but a part of the last write.
+// States calls yield with the states that the disk may have after a power cut. If kill is
+// set, it calls yield with the states after the end of the process, in which only a part of
+// the last write may be missing.
 func (d *Disk) States(kill bool, stride int, yield func(Image)) {
 	if kill {
 		if n, ok := d.names[d.last.Path]; ok && d.last.Kind == "write" {
@@ -212,14 +211,14 @@ func (d *Disk) States(kill bool, stride int, yield func(Image)) {
 		return
 	}
 	for names := range d.namings {
-		var open []int // files with a choice
+		var open []int // files with unsynced changes
 		for n, f := range d.nodes {
 			if len(f.todo) > 0 && slices.Contains(slices.Collect(maps.Values(names)), n) {
 				open = append(open, n)
 			}
 		}
 		latest := maps.Equal(names, d.names)
-		for bits := range 1 << min(len(open), 4) { // of each file all or nothing
+		for bits := range 1 << min(len(open), 4) { // all or no changes of each file
 			some := map[int][]byte{}
 			for i, n := range open {
 				if bits>>min(i, 3)&1 == 0 {
@@ -229,7 +228,7 @@ func (d *Disk) States(kill bool, stride int, yield func(Image)) {
 			yield(d.image(names, some))
 			for i, n := range open {
 				if bits>>min(i, 3)&1 == 0 {
-					continue // once is enough
+					continue // the other value of the bit tries these contents
 				}
 				step := stride
 				if !latest {
@@ -245,9 +244,9 @@ func (d *Disk) States(kill bool, stride int, yield func(Image)) {
 	}
 }
 
-// namings yields the possible sets of names: any subset of the changes that
-// were not synced, in order. Of many changes it yields the first n, and all but
-// one.
+// namings yields the possible sets of names: those after any subset of the unsynced
+// changes, in order. If there are many changes, the subsets are the first n changes, and
+// all changes but one.
 func (d *Disk) namings(yield func(names map[string]int) bool) {
 	var todo []naming
 	safe := map[string]int{}
@@ -280,8 +279,8 @@ func (d *Disk) namings(yield func(names map[string]int) bool) {
 	}
 }
 
-// image makes an image. Files below a missing folder are missing too. contents
-// holds the files that lack a part of their writes.
+// image makes an image. Files below a missing folder are also missing. contents holds the
+// contents of files that lack a part of their writes.
 func (d *Disk) image(names map[string]int, contents map[int][]byte) Image {
 	img := make(Image, len(names))
 	for path, n := range names {
@@ -304,7 +303,7 @@ func (d *Disk) image(names map[string]int, contents map[int][]byte) Image {
 	return img
 }
 
-// orphan reports whether a folder is missing that a path is in.
+// orphan reports whether a folder on a path is missing.
 func orphan(names map[string]int, path string) bool {
 	dir := filepath.Dir(path)
 	return dir != "." && (names[dir] != folderNode || orphan(names, dir))

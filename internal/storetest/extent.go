@@ -5,18 +5,18 @@ import (
 	"testing"
 )
 
-// Faults is the flag for the extent of the tests of crashes and faults. Without it they
-// run a sample. -faults=gate runs the part for the gate, in a minute or two; -faults=long
-// tears every write at every byte, makes every kind of error and kills 1,000 times, in
-// some minutes.
-var Faults = flag.String("faults", "short", "how many faults the crash tests make: short, gate or long")
+// Faults is the flag for the extent of tests of crashes and faults. Without the flag they
+// run a sample. -faults=gate runs the part for the gate, in a minute or two. -faults=long
+// tears every write at every byte, makes every kind of error and kills 1,000 times, in some
+// minutes.
+var Faults = flag.String("faults", "short", "extent of the crash tests: short, gate or long")
 
-// Soak is the flag for the length of the conversations of the soaks. Without it they are
-// short. -soak=gate runs the ones for the gate, in a minute or two; -soak=long has
-// conversations of 10,000 turns: see CONTRIBUTING.md.
-var Soak = flag.String("soak", "short", "how long the conversations of the soaks are: short, gate or long")
+// Soak is the flag for the length of conversations in soak tests. Without the flag they are
+// short. -soak=gate runs the conversations for the gate, in a minute or two. -soak=long
+// runs conversations of 10,000 turns: see CONTRIBUTING.md.
+var Soak = flag.String("soak", "short", "length of conversations in soak tests: short, gate or long")
 
-// Extent is how far a test goes, by the value of its flag: [Faults] or [Soak].
+// Extent returns short, gate or long by the value of a flag: [Faults] or [Soak].
 func Extent[T any](flag string, short, gate, long T) T {
 	switch flag {
 	case "long":
@@ -27,8 +27,9 @@ func Extent[T any](flag string, short, gate, long T) T {
 	return short
 }
 
-// Few is how many of n samples a test takes that starts no goroutines: with the race
-// detector, which makes them many times slower and finds nothing in them, a fifth.
+// Few returns the number of samples for a test that starts no goroutines: n, or a fifth of
+// n with the race detector. The detector makes such a test many times slower and finds
+// nothing in it.
 func Few(n int) int {
 	if Brief {
 		return max(n/5, 1)
@@ -36,8 +37,8 @@ func Few(n int) int {
 	return n
 }
 
-// SkipRace skips a test of one goroutine with the race detector, which makes it many times
-// slower and has nothing to find in it.
+// SkipRace skips a test of one goroutine with the race detector. The detector makes such a
+// test many times slower and finds nothing in it.
 func SkipRace(t testing.TB) {
 	t.Helper()
 	if Brief {

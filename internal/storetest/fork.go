@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// WantFork is the expected history of a fork at an entry: the fold of the lines
-// up to the entry's batch, less an answer with calls that have no result.
+// WantFork returns the expected fold of a fork at an entry: the fold of all batches up to
+// the entry's batch, without an answer whose calls have no result.
 func WantFork(t testing.TB, s *session.Session, id string) *rebuild.Fold {
 	t.Helper()
 	var prefix []transcript.Batch
@@ -43,10 +43,10 @@ func WantFork(t testing.TB, s *session.Session, id string) *rebuild.Fold {
 	}
 }
 
-// Encoded returns a history as JSON, without its last line.
+// Encoded returns a history as JSON, without the ID of its last line.
 func Encoded(t testing.TB, h rebuild.History) string {
 	t.Helper()
-	h.After = "" // of a line that was not copied, or empty
+	h.After = "" // a fork may not have this line
 	data, err := json.Marshal(h)
 	require.NoError(t, err)
 	return string(data)

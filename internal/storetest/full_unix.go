@@ -33,20 +33,21 @@ func WithFileLimit(n int64, f func() error) error {
 // assign sets a number whose type depends on the system.
 func assign[T int64 | uint64](to *T, n int64) { *to = T(n) }
 
-// Say appends message n, and its answer.
+// Say appends message n and an answer.
 func Say(s *session.Session, n int, more string) error {
 	_, err := s.Append(Background, transcript.UserText(fmt.Sprintf("message %d.%s", n, more)), Answer("yes"))
 	return err
 }
 
-// CheckContinues opens the store again after turns of [Say]: the session contains all
-// messages up to the last, its row counts them, nothing is damaged, and appends continue.
+// CheckContinues opens the store again after turns of [Say]. It checks that the session
+// contains all messages up to the last, and that its row counts them. It also checks that
+// the session is not damaged and takes another append.
 func CheckContinues(dir string) error {
 	st, s, err := OpenSession(dir)
 	if err != nil {
 		return err
 	}
-	said := 0 // messages
+	said := 0 // the number of user messages
 	for e, err := range s.Entries(Background, "") {
 		if err != nil {
 			return err
@@ -54,7 +55,7 @@ func CheckContinues(dir string) error {
 		if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeUser {
 			said++
 			if want := fmt.Sprintf("message %d.", said); !strings.HasPrefix(f.Message().Text(), want) {
-				return fmt.Errorf("%q is where %q should be", f.Message().Text(), want)
+				return fmt.Errorf("found %q instead of %q", f.Message().Text(), want)
 			}
 		}
 	}
@@ -70,7 +71,7 @@ func CheckContinues(dir string) error {
 	return errors.Join(Say(s, said+1, ""), st.Close())
 }
 
-// FileSize is the size of a file below the folder of the agent main, or 0.
+// FileSize returns the size of a file below the folder of the agent main, or 0.
 func FileSize(dir, name string) int64 {
 	info, err := os.Stat(filepath.Join(dir, "agents/main", name))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// History is the JSON of the next request.
+// History returns the history for the next request as JSON.
 func History(t testing.TB, s *session.Session) string {
 	t.Helper()
 	h, err := s.History(t.Context())
@@ -24,7 +24,7 @@ func History(t testing.TB, s *session.Session) string {
 	return string(data)
 }
 
-// Request is the body of the next request.
+// Request returns the body of the next request.
 func Request(t testing.TB, s *session.Session) string {
 	t.Helper()
 	h, err := s.History(t.Context())
@@ -34,7 +34,7 @@ func Request(t testing.TB, s *session.Session) string {
 	return string(body)
 }
 
-// CheckRequest renders the next request and validates it as a provider would.
+// CheckRequest renders the next request and validates it like a provider.
 func CheckRequest(t testing.TB, s *session.Session) {
 	t.Helper()
 	var req transcript.Request
@@ -44,8 +44,8 @@ func CheckRequest(t testing.TB, s *session.Session) {
 	}
 }
 
-// CheckSound checks that a session loads, that the fold does not change its history, and
-// that it continues.
+// CheckSound appends two messages to a session. It checks that the history and the full
+// history are valid, and that the session is not damaged.
 func CheckSound(t *testing.T, st *session.Store, ref session.Ref) {
 	t.Helper()
 	s, err := st.Get(t.Context(), ref)
@@ -60,7 +60,7 @@ func CheckSound(t *testing.T, st *session.Store, ref session.Ref) {
 	require.Empty(t, health.Damage)
 }
 
-// FullHistory is the history without compactions and clips.
+// FullHistory returns the history without compactions and clips.
 func FullHistory(t testing.TB, s *session.Session) rebuild.History {
 	t.Helper()
 	h := foldAll(t, s, &rebuild.Options{Full: true}).History()
@@ -68,13 +68,14 @@ func FullHistory(t testing.TB, s *session.Session) rebuild.History {
 	return h
 }
 
-// WholeFold folds all records of a session, from the first on.
+// WholeFold folds all records of a session from the first one.
 func WholeFold(t testing.TB, s *session.Session, form rebuild.SummaryForm) *rebuild.Fold {
 	t.Helper()
 	return foldAll(t, s, &rebuild.Options{Summary: form})
 }
 
-// CompareWithWhole compares a session with the fold of all its records, which it returns.
+// CompareWithWhole compares a session with the fold of all its records, and returns the
+// fold.
 func CompareWithWhole(t testing.TB, where string, s *session.Session, form rebuild.SummaryForm) *rebuild.Fold {
 	t.Helper()
 	whole := WholeFold(t, s, form)
@@ -89,7 +90,7 @@ func CompareWithWhole(t testing.TB, where string, s *session.Session, form rebui
 	return whole
 }
 
-// Standing is the state in force.
+// Standing returns the pins, values and other state in force.
 func Standing(t testing.TB, s *session.Session) (standing rebuild.Standing) {
 	t.Helper()
 	require.NoError(t, s.View(t.Context(), func(v *session.View) error {
@@ -99,7 +100,7 @@ func Standing(t testing.TB, s *session.Session) (standing rebuild.Standing) {
 	return standing
 }
 
-// Undo takes back the last turns of the conversation as it stands.
+// Undo takes back the last turns of the present conversation.
 func Undo(t testing.TB, s *session.Session, turns int) {
 	t.Helper()
 	_, err := s.Update(t.Context(), "undo", func(v *session.View) ([]transcript.Item, error) {

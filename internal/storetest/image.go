@@ -11,14 +11,14 @@ import (
 	"slices"
 )
 
-// An Image is all folders and files of one state. Folders have no content.
-// Images share contents, which never change.
+// An Image holds all folders and files of one state, by path. The content of a folder is
+// nil. Images share contents, which must not be modified.
 type Image map[string][]byte
 
 var imageSeed = maphash.MakeSeed()
 
-// Sum distinguishes images. It is not a cryptographic hash: hashing is most of
-// the cost of a state that is generated and not tried.
+// Sum returns a hash of an image. The hash is not cryptographic, because hashing is most
+// of the cost of a generated state that is not tried.
 func (img Image) Sum() uint64 {
 	var sum uint64
 	for path, b := range img {
@@ -27,13 +27,13 @@ func (img Image) Sum() uint64 {
 		_, _ = h.WriteString(path)
 		maphash.WriteComparable(&h, b == nil)
 		_, _ = h.Write(b)
-		sum += h.Sum64() // in any order
+		sum += h.Sum64() // the order of files does not matter
 	}
 	return sum
 }
 
-// Rebooted returns the image as the next boot of the system finds it: the index
-// names the one before.
+// Rebooted returns the image after another boot of the system: the boot in the index is not
+// the present one.
 func (img Image) Rebooted() Image {
 	img = maps.Clone(img)
 	for path, b := range img {
@@ -44,7 +44,7 @@ func (img Image) Rebooted() Image {
 	return img
 }
 
-// Write puts an image into an empty folder.
+// Write writes an image into an empty folder.
 func (img Image) Write(dir string) error {
 	for _, path := range slices.Sorted(maps.Keys(img)) {
 		var err error
@@ -60,7 +60,7 @@ func (img Image) Write(dir string) error {
 	return nil
 }
 
-// ReadImage reads an image of a folder.
+// ReadImage returns the image of a folder.
 func ReadImage(dir string) (Image, error) {
 	img := Image{}
 	return img, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
@@ -81,7 +81,7 @@ func ReadImage(dir string) (Image, error) {
 	})
 }
 
-// Differs names a file in which two images differ.
+// Differs returns a path at which two images differ, if any.
 func (img Image) Differs(other Image) (path string, ok bool) {
 	for path := range img {
 		if b, there := other[path]; !there || !bytes.Equal(b, img[path]) || (b == nil) != (img[path] == nil) {

@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// CutAppend writes the first n lines of an append to a transcript, as a crash may leave them.
+// CutAppend writes only the first n lines of an append to a transcript, like a crash.
 func CutAppend(t *testing.T, path, key string, n int, items ...transcript.Item) {
 	t.Helper()
 	entries, err := transcript.NewBatch(time.Now(), uuid.NewString, items...)
@@ -40,8 +40,8 @@ func LoseIndex(t testing.TB, dir string) {
 // appendLock is the byte of a transcript that its writers lock.
 const appendLock = 1 << 62
 
-// HoldAppends takes the append lock of a session as a writer in another process does,
-// until release is called.
+// HoldAppends takes the append lock of a session, like a writer in another process, and
+// holds it until release is called.
 func HoldAppends(t *testing.T, dir string, s *session.Session) (release func()) {
 	t.Helper()
 	root, err := os.OpenRoot(filepath.Join(dir, "agents", s.Ref().Agent, "sessions"))

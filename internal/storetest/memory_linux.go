@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// inMemory returns the folder for temporary files: one in memory if it has room for a GiB.
+// inMemory returns a folder for temporary files. It is in memory if a GiB is free there.
 func inMemory() string {
 	const folder = "/dev/shm"
 	var fs syscall.Statfs_t

@@ -16,7 +16,7 @@ import (
 // AgentSystem is a system prompt.
 const AgentSystem = "You are an agent."
 
-// Client asks a model of package guardtest.
+// A Client sends requests to a model of package guardtest.
 type Client struct{ Model *guardtest.Model }
 
 // Complete implements guard.Client.
@@ -50,7 +50,7 @@ func (c Client) Complete(ctx context.Context, req transcript.Request) (*transcri
 	return anthropic.Format{}.Response(text)
 }
 
-// CheckAccepted asserts that the model has refused nothing as invalid.
+// CheckAccepted asserts that the model refused no request as invalid.
 func CheckAccepted(t testing.TB, m *guardtest.Model) {
 	t.Helper()
 	for _, r := range m.Invalid() {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// PathIn returns the path of the part that holds a string in a body, with dots or with
-// brackets, or "".
+// PathIn returns the path of a string in a body that contains held, or "". If dots is set,
+// indexes are written with dots, and otherwise with brackets.
 func PathIn(body []byte, held string, dots bool) string {
 	var doc any
-	_ = json.Unmarshal(body, &doc) // of a renderer
+	_ = json.Unmarshal(body, &doc) // a renderer wrote valid JSON
 	var find func(v any, path string) string
 	find = func(v any, path string) string {
 		switch v := v.(type) {

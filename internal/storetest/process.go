@@ -15,15 +15,15 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// A Role is the program of a child process. The child fails with the error.
+// A Role is the program of a child process. If it returns an error, the child fails.
 type Role func(args []string, stdin io.Reader, stdout io.Writer) error
 
 var roles = map[string]Role{}
 
-// Children of the tests are the test binary itself, with a role.
+// A child of a test is the test binary itself with a role.
 var roleOf = flag.String("role", "", "the test binary is a child process of a test, with this role")
 
-// Register gives a role its name. A test file registers the roles of its children in an
+// Register registers a role by a name. A test file registers the roles of its children in an
 // init function, and the TestMain of its package calls [Main].
 func Register(name string, role Role) {
 	if roles[name] != nil {
@@ -51,10 +51,11 @@ func Main(m *testing.M) {
 	}
 }
 
-// run runs tests with their temporary folders in one that it removes, even if a child was
-// killed or a test panicked. It is in memory where there is room: filelog and filedriver
-// test on a disk. The heap may grow to five times its live size, which saves a quarter of
-// the CPU time. Benchmarks run as an application does: on the disk, with the default heap.
+// run runs tests with their temporary folders in one folder, and removes that folder even if
+// a child was killed. The folder is in memory if there is room; the tests of filelog and
+// filedriver use a disk. The heap may grow to five times its live size, which saves a
+// quarter of the CPU time. Benchmarks run like an application: on the disk, with the
+// default heap.
 func run(m *testing.M) int {
 	if flag.Lookup("test.bench").Value.String() != "" {
 		return m.Run()
@@ -72,7 +73,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// Child returns a child process with a role that is registered. It ends with the test.
+// Child returns a child process with a registered role. It ends with the test.
 func Child(t testing.TB, role string, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -82,8 +83,8 @@ func Child(t testing.TB, role string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// OpenSession opens a store and loads the session of [CLI] in a child. Most children are
-// killed and close neither.
+// OpenSession opens a store and loads the session of [CLI]. Children use it; most of them
+// are killed and never close the store.
 func OpenSession(dir string) (*session.Store, *session.Session, error) {
 	st, err := session.Open(dir, nil)
 	if err != nil {
@@ -93,10 +94,10 @@ func OpenSession(dir string) (*session.Store, *session.Session, error) {
 	return st, s, err
 }
 
-// A Report is a line of JSON in which a child reports progress.
+// A Report is a line of JSON that reports the progress of a child.
 type Report struct {
 	Did  string   `json:"did"`
 	Text string   `json:"text,omitempty"`
-	IDs  []string `json:"ids,omitempty"`  // of acknowledged entries
-	Here bool     `json:"here,omitempty"` // it may be killed now
+	IDs  []string `json:"ids,omitempty"`  // the IDs of acknowledged entries
+	Here bool     `json:"here,omitempty"` // the child may be killed now
 }

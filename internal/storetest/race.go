@@ -2,6 +2,6 @@
 
 package storetest
 
-// Brief is set if long tests must be shorter, because the race detector makes them
-// many times slower.
+// Brief is set if long tests must be shorter: the race detector makes them many times
+// slower.
 const Brief = true

@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// CountingDriver counts the records that are read.
+// A CountingDriver counts the records that its scans yield.
 type CountingDriver struct {
 	driver.Driver
 	Records int

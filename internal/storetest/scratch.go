@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Scratch returns an empty folder, in memory where that is possible.
+// Scratch returns an empty folder, in memory if possible.
 func Scratch(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(inMemory(), "convolog") //nolint:usetesting // t.TempDir may be on a disk

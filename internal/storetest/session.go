@@ -60,8 +60,7 @@ func Head(ctx context.Context, s *session.Session) (id string, err error) {
 	return id, err
 }
 
-// Turns returns the number of turns of a session, and reads only the lines of its
-// history.
+// Turns returns the number of turns of a session. It reads only the lines of its history.
 func Turns(t testing.TB, s *session.Session) (n int) {
 	t.Helper()
 	require.NoError(t, s.View(t.Context(), func(v *session.View) error {
@@ -101,7 +100,7 @@ func Lines(t *testing.T, s *session.Session) (lines []string) {
 	return lines
 }
 
-// End is the place after the last record of a session.
+// End returns the place after the last record of a session.
 func End(t *testing.T, s *session.Session) (at int64) {
 	t.Helper()
 	for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
@@ -111,7 +110,7 @@ func End(t *testing.T, s *session.Session) (at int64) {
 	return at
 }
 
-// PendingEntry is the entry of a pending call; empty if it is not pending.
+// PendingEntry returns the entry of a pending call, or "" if the call is not pending.
 func PendingEntry(s *session.Session, callID string) string {
 	p, err := s.Pending(Background)
 	for _, c := range p.Calls {

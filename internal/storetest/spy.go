@@ -25,46 +25,45 @@ import (
 type Call struct {
 	Kind string // see calls
 	Path string // relative to the folder
-	to   string // of a rename or a link
-	off  int64  // of a write
-	data []byte // of a write
-	size int64  // of a truncate
-	trim bool   // a create or an open that empties the file
+	to   string // the new path of a rename or a link
+	off  int64  // the offset of a write
+	data []byte // the data of a write
+	size int64  // the new size of a truncate
+	trim bool   // set for a create that empties an existing file
 }
 
-// calls are the watched system calls, and their names here. An open that may
-// make a file is a create.
+// calls are the watched system calls and the values of Kind for them. An open that may
+// make or empty a file is a create.
 var calls = map[uint32]string{
 	unix.SYS_OPENAT: "open", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write", unix.SYS_FTRUNCATE: "truncate",
 	unix.SYS_FSYNC: "sync", unix.SYS_FDATASYNC: "sync", unix.SYS_MKDIRAT: "mkdir", unix.SYS_UNLINKAT: "unlink",
 	unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename", unix.SYS_LINKAT: "link",
 }
 
-// looks are calls that change nothing, but can fail too.
+// looks are calls that change nothing but can also fail.
 var looks = map[uint32]string{
 	unix.SYS_READ: "read", unix.SYS_PREAD64: "read", unix.SYS_GETDENTS64: "list", unix.SYS_FSTAT: "stat", unix.SYS_FCNTL: "lock",
 }
 
 // A Verdict decides about a call. The zero verdict lets it happen.
 type Verdict struct {
-	Errno   syscall.Errno // it fails with this
-	Short   bool          // a write that writes partial bytes
+	Errno   syscall.Errno // the error with which the call fails
+	Short   bool          // a write writes only Partial bytes
 	Partial int
-	Skip    bool // it does nothing and reports success
+	Skip    bool // the call does nothing and reports success
 }
 
-// A Spy sees the system calls on files that one goroutine makes, separates the
-// kernel's answer from the result of a fault, and records changes. It works
-// below all tested code, which needs no preparation: a seccomp filter on the
-// goroutine's thread hands the calls to another thread, which makes them in its
-// place.
+// A Spy watches the system calls on files of one goroutine, replaces them by faults, and
+// records the calls that change files. It works below all tested code, which needs no
+// preparation: a seccomp filter on the goroutine's thread passes the calls to another
+// thread, and that thread makes them.
 type Spy struct {
 	Dir    string
-	Judge  func(c Call) Verdict // nil lets everything happen
-	Looks  bool                 // judge also sees looks
+	Judge  func(c Call) Verdict // nil lets all calls happen
+	Looks  bool                 // Judge also gets looks
 	mu     sync.Mutex           // guards the fields below
-	calls  []Call               // that have changed something
-	failed error                // of the spy itself
+	calls  []Call               // calls that changed files or folders
+	failed error                // the first error of the spy itself
 }
 
 // The kernel's struct seccomp_notif and seccomp_notif_resp.
@@ -88,7 +87,7 @@ type (
 // ErrNoSpy reports that this system lacks a feature that a spy needs.
 var ErrNoSpy = errors.New("system calls cannot be watched here")
 
-// Run calls work in a goroutine of its own and returns when it has ended.
+// Run calls work in a new goroutine, watches that goroutine, and returns when work ends.
 func (s *Spy) Run(work func()) error {
 	started, ended := make(chan error), make(chan struct{})
 	var listener int
@@ -112,16 +111,17 @@ func (s *Spy) Run(work func()) error {
 	return cmp.Or(err, s.failed)
 }
 
-// Unseen calls work from the goroutine of a spy, which sees nothing of it.
+// Unseen calls work in another goroutine, which a spy of the caller's goroutine does not
+// watch.
 func Unseen(work func()) {
 	var wg sync.WaitGroup
 	wg.Go(work)
 	wg.Wait()
 }
 
-// watch puts the filter on this thread.
+// watch installs the filter on this thread.
 func (s *Spy) watch() (listener int, err error) {
-	// A signal would interrupt a call that was made already.
+	// A signal would interrupt a call that the other thread has already made.
 	var set unix.Sigset_t
 	for i := range set.Val {
 		set.Val[i] = ^set.Val[i]
@@ -142,8 +142,8 @@ func (s *Spy) watch() (listener int, err error) {
 	return int(fd), nil
 }
 
-// filter lets through the runtime's calls on its own descriptors: it cannot
-// wait for another thread then.
+// filter allows the runtime's calls on its own descriptors, because during these calls the
+// runtime cannot wait for another thread.
 func (s *Spy) filter() []unix.SockFilter {
 	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	var prog []unix.SockFilter
@@ -174,7 +174,7 @@ func (s *Spy) filter() []unix.SockFilter {
 
 // eventFDs returns the descriptors by which the runtime wakes its poller.
 func eventFDs() (fds []uint32) {
-	if r, w, err := os.Pipe(); err == nil { // so that there is a poller
+	if r, w, err := os.Pipe(); err == nil { // makes the runtime start its poller
 		defer func() { _, _ = r.Close(), w.Close() }()
 	}
 	names, _ := filepath.Glob("/proc/self/fd/*")
@@ -198,7 +198,7 @@ func (s *Spy) serve(listener int) {
 			if errno == unix.EINTR {
 				continue
 			}
-			panic(fmt.Sprintf("the watched thread is lost: %v", errno)) // it waits for ever
+			panic(fmt.Sprintf("the watched thread is lost: %v", errno)) // the thread would wait for ever
 		}
 		a := answered{id: n.id}
 		over := uint32(n.nr) == unix.SYS_FSYNC && int32(n.args[0]) == -1
@@ -215,7 +215,7 @@ func (s *Spy) serve(listener int) {
 	}
 }
 
-// make makes a call, or does as the judge decides.
+// make makes a call, or the fault that Judge chooses.
 func (s *Spy) make(n notice) (val uintptr, errno syscall.Errno) {
 	c, ours := s.describe(n)
 	var v Verdict
@@ -250,14 +250,14 @@ func (s *Spy) record(c Call) {
 	s.calls = append(s.calls, c)
 }
 
-// Made returns the calls so far that have changed something, in order.
+// Made returns the calls so far that changed files or folders, in order.
 func (s *Spy) Made() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// describe returns the subject of a call, and whether that is below the folder.
+// describe returns the call that a notice is about, and whether its path is below the folder.
 func (s *Spy) describe(n notice) (c Call, ours bool) {
 	nr, fd := uint32(n.nr), int(int32(n.args[0]))
 	c.Kind = cmp.Or(calls[nr], looks[nr])
@@ -293,11 +293,11 @@ func (s *Spy) describe(n notice) (c Call, ours bool) {
 	return c, ours
 }
 
-// offset returns where a write goes.
+// offset returns the offset of a write.
 func (s *Spy) offset(fd int, nr uint32, at uint64) int64 {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	s.fail(err)
-	if flags&unix.O_APPEND != 0 { // pwrite also appends then
+	if flags&unix.O_APPEND != 0 { // with O_APPEND even a pwrite appends
 		var st unix.Stat_t
 		s.fail(unix.Fstat(fd, &st))
 		return st.Size
@@ -327,7 +327,7 @@ func (s *Spy) path(fd int, name string) (path string, ours bool) {
 func (s *Spy) text(addr uint64) string {
 	var b []byte
 	for {
-		// Up to the end of the page: the next one may be missing.
+		// Read up to the end of the page: the next page may be missing.
 		part := s.memory(addr+uint64(len(b)), int(4096-(addr+uint64(len(b)))%4096))
 		b = append(b, part...)
 		if i := bytes.IndexByte(b, 0); i >= 0 || len(part) == 0 {
@@ -353,8 +353,8 @@ func (s *Spy) fail(err error) {
 	}
 }
 
-// Spied fails the test with an error of a [Spy]. It skips the test if there are no spies on
-// this system.
+// Spied fails the test if err is an error of a [Spy]. It skips the test if a spy cannot work
+// on this system.
 func Spied(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoSpy) {

@@ -25,7 +25,7 @@ func Close(t testing.TB, st *session.Store) {
 	require.NoError(t, st.Close())
 }
 
-// ListIDs returns the IDs of the sessions of a store, as List orders them.
+// ListIDs returns the IDs of the sessions of a store, in the order of List.
 func ListIDs(t *testing.T, st *session.Store, opts *session.ListOptions) (ids []string) {
 	t.Helper()
 	infos, err := st.List(t.Context(), opts)

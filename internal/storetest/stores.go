@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/session/driver/memdriver"
 )
 
-// EachStore calls f with a store in memory and with one in files.
+// EachStore calls f with a store in memory and with a store in files.
 func EachStore(t *testing.T, f func(t *testing.T, st *session.Store)) {
 	t.Helper()
 	opts := &session.Options{Sync: session.SyncNever}
@@ -26,7 +26,7 @@ func EachStore(t *testing.T, f func(t *testing.T, st *session.Store)) {
 	}
 }
 
-// EachFollowed calls f in parallel with stores that learn of changes in different ways: from
+// EachFollowed calls f in parallel with stores that notice changes in different ways: from
 // files, in memory, by polling, and by polling after a watch has ended.
 func EachFollowed(t *testing.T, f func(t *testing.T, st *session.Store)) {
 	for name, make := range followed {
@@ -34,7 +34,7 @@ func EachFollowed(t *testing.T, f func(t *testing.T, st *session.Store)) {
 	}
 }
 
-// followed are the ways in which a store can be followed.
+// followed makes a store for each way to notice changes.
 var followed = map[string]func(t *testing.T) *session.Store{
 	"files": func(t *testing.T) *session.Store {
 		return Open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
@@ -48,10 +48,10 @@ var followed = map[string]func(t *testing.T) *session.Store{
 	"dying": func(*testing.T) *session.Store { return session.OpenDriver(dying{memdriver.New(nil)}, nil) },
 }
 
-// blind hides that a driver can watch, so that followers poll.
+// blind hides the Watch method of a driver, so that followers poll.
 type blind struct{ driver.Driver }
 
-// dying begins to watch and cannot continue.
+// dying ends each watch with an error at once.
 type dying struct{ driver.Driver }
 
 func (dying) Watch(_ driver.Ref, changed func(driver.Ref, error)) (func(), error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Answer is a response with a text and tool calls.
+// Answer returns a response with a text and tool calls.
 func Answer(text string, calls ...string) *transcript.Response {
 	r := &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{Role: transcript.RoleAssistant}}
 	if text != "" {
@@ -22,7 +22,7 @@ func Answer(text string, calls ...string) *transcript.Response {
 	return r
 }
 
-// Talk appends n turns of plain text, which are numbered from from.
+// Talk appends n turns of plain text, with numbers that begin with from.
 func Talk(t testing.TB, s *session.Session, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {

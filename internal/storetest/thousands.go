@@ -7,7 +7,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Thousands counts 1,000 tokens a message, and one more for the text "odd".
+// Thousands counts 1,000 tokens for a message, one more for the text "odd", and 100 for a
+// summary or a system prompt.
 type Thousands struct{}
 
 // Count implements tokens.Counter.

@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// AgentTools are the tools of a coding agent.
+// AgentTools returns the tools of a coding agent.
 func AgentTools() []transcript.Tool {
 	schema := func(names ...string) json.RawMessage {
 		var sb strings.Builder

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// minPairs is how often two operations are compared at least, however short the
-// benchmark is to be.
+// minPairs is the smallest number of comparisons, even in a very short benchmark.
 const minPairs = 5
 
-// A Side is one of two operations that are compared.
+// A Side is one of two compared operations.
 type Side struct {
-	Prepare func() error // before each block of calls, not measured; may be nil
+	Prepare func() error // called before each block of calls, not measured; may be nil
 	Call    func() error
 }
 
-// Versus compares op with base: blocks of n calls of each alternate, so that
-// other load on the machine affects both. It reports
+// Versus compares op with base. Blocks of n calls of each alternate, so that other load on
+// the machine affects both. It reports
 //
 //	x-baseline   median time of op / median time of base
 //	ns-p50       median and 99th percentile of op
@@ -55,7 +54,7 @@ func Versus(b *testing.B, n int, op, base Side) *Contest {
 	b.ReportMetric(c.Base.Percentile(50), "ns-baseline")
 	b.ReportMetric(float64(mallocs/calls), "allocs/op")
 	b.ReportMetric(float64(bytes/calls), "B/op")
-	b.ReportMetric(0, "ns/op") // of both sides together: meaningless
+	b.ReportMetric(0, "ns/op") // hides the time of both sides together, which is meaningless
 	return c
 }
 
@@ -72,10 +71,10 @@ func (s Side) ready(b *testing.B) {
 // A Contest is a result of Versus.
 type Contest struct{ Op, Base Times }
 
-// Times are of single calls.
+// Times are durations of single calls.
 type Times []time.Duration
 
-// Block calls n times and adds how long each call took.
+// Block makes n calls and appends the time of each.
 func (ts Times) Block(b *testing.B, n int, call func() error) Times {
 	b.Helper()
 	for range n {
@@ -89,13 +88,13 @@ func (ts Times) Block(b *testing.B, n int, call func() error) Times {
 	return ts
 }
 
-// Percentile is in nanoseconds. It sorts.
+// Percentile returns a percentile in nanoseconds. It sorts ts.
 func (ts Times) Percentile(p int) float64 {
 	slices.Sort(ts)
 	return float64(ts[min(len(ts)*p/100, len(ts)-1)])
 }
 
-// Mean is in nanoseconds.
+// Mean returns the mean in nanoseconds.
 func (ts Times) Mean() float64 {
 	var sum time.Duration
 	for _, t := range ts {
@@ -104,8 +103,8 @@ func (ts Times) Mean() float64 {
 	return float64(sum) / float64(len(ts))
 }
 
-// Throughput compares the work of op and base in a second; each call returns
-// how much it did. It reports
+// Throughput compares the work of op and base in a second. Each call returns the amount of
+// its work. It reports
 //
 //	x-throughput  median rate of op / median rate of base; more is better
 //	ops/s         median rate of op
@@ -134,13 +133,13 @@ func Throughput(b *testing.B, op, base func() (int, error)) {
 	median := func(r []float64) float64 { return r[len(r)/2] }
 	b.ReportMetric(median(rates[0])/median(rates[1]), "x-throughput")
 	b.ReportMetric(median(rates[0]), "ops/s")
-	b.ReportMetric(0, "ns/op") // of both sides together: meaningless
+	b.ReportMetric(0, "ns/op") // hides the time of both sides together, which is meaningless
 }
 
-// HeapBytes is the size of the live heap.
+// HeapBytes returns the size of the live heap.
 func HeapBytes() uint64 {
 	runtime.GC()
-	runtime.GC() // freed by finalizers
+	runtime.GC() // frees the memory that finalizers released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

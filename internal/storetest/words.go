@@ -15,13 +15,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Word is in a person's text, and must not be found anywhere once it is erased.
+// Word is a word in the text of a person. After an erase no file may contain it.
 const Word = "Quetzalcoatlus"
 
-// HasWord reports whether an entry has [Word].
+// HasWord reports whether an entry contains [Word].
 func HasWord(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(Word)) }
 
-// FilesWith returns the files below a folder that hold [Word], wherever they are.
+// FilesWith returns the files below a folder whose content or path contains [Word].
 func FilesWith(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -30,7 +30,7 @@ func FilesWith(t *testing.T, dir string) (files []string) {
 		}
 		data, err := os.ReadFile(path)
 		if err == nil && strings.HasSuffix(path, ".gz") {
-			if bytes.Contains(data, []byte(Word)) { // in the header's row
+			if bytes.Contains(data, []byte(Word)) { // in the row in the gzip header
 				files = append(files, path)
 			}
 			z, err := gzip.NewReader(bytes.NewReader(data))

@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Workload is a few calls that belong together.
+// A Workload is a short series of related calls.
 type Workload struct {
 	Name string
 	Run  func(w *Worker) error
@@ -22,23 +22,21 @@ type Worker struct {
 	sync  session.SyncPolicy
 	Open  Opener
 	Store *session.Store
-	Other *session.Store // a second one on the folder
-	IDs   []string       // of the last append
+	Other *session.Store // a second store on the same folder
+	IDs   []string       // the IDs of the last append
 	Clock time.Time
 
-	// begin and end are called around each step, end with the error of the
-	// call.
+	// begin is called before each step, and end after it with its error.
 	begin func(name string)
 	end   func(name string, err error) error
-	// Try, if not nil, makes the call in their place.
+	// Try, if not nil, makes the call instead of begin and end.
 	Try func(name string, do func(ctx context.Context) error) error
 }
 
 // An Opener opens a store in a folder.
 type Opener = func(dir string, opts *session.Options) (*session.Store, error)
 
-// Options are the options of its store, whose clock advances by a second each time it is
-// read.
+// Options returns the options of the store. Its clock advances by a second at each reading.
 func (w *Worker) Options() *session.Options {
 	return &session.Options{Sync: w.sync, Now: func() time.Time {
 		w.Clock = w.Clock.Add(time.Second)
@@ -57,7 +55,7 @@ func (w *Worker) Start() error {
 	})
 }
 
-// Begun opens the store and loads the session of [CLI], as most workloads begin.
+// Begun opens the store and loads the session of [CLI]. Most workloads begin with it.
 func (w *Worker) Begun() (s *session.Session, err error) {
 	if err := w.Start(); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A World is everything that a store returns about its sessions.
+// A World holds all that a store returns about its sessions.
 type World struct {
 	Sessions map[string]Seen   // by ID
 	current  map[string]string // ID by key
@@ -21,16 +21,16 @@ type World struct {
 
 // Seen is the visible state of one session.
 type Seen struct {
-	info    string // without the size, which includes damage
+	info    string // JSON without the size, which includes damage
 	size    int64
-	Entries []string // IDs
+	Entries []string // the IDs of the entries
 	Types   []string
-	cut     bool // the last batch is not whole
-	repairs int  // that report a cut batch
+	cut     bool // the last batch is incomplete
+	repairs int  // the number of repairs that report a cut batch
 	History string
 }
 
-// Look reads everything. If listed is set, it compares the list of the index with the
+// Look reads all sessions of a store. If listed is set, it compares the list with the
 // sessions themselves.
 func Look(ctx context.Context, st *session.Store, listed bool) (World, error) {
 	w := World{Sessions: map[string]Seen{}, current: map[string]string{}}
@@ -38,7 +38,7 @@ func Look(ctx context.Context, st *session.Store, listed bool) (World, error) {
 	if err != nil {
 		return w, err
 	}
-	for _, info := range infos { // ends unfinished work
+	for _, info := range infos { // Get ends unfinished work
 		if _, err := st.Get(ctx, info.Ref); err != nil {
 			return w, err
 		}
@@ -65,7 +65,7 @@ func Look(ctx context.Context, st *session.Store, listed bool) (World, error) {
 		}
 		if listed {
 			info.Tokens, now.Tokens = 0, 0
-			info.State, now.State = "", "" // a TTL may have ended in between
+			info.State, now.State = "", "" // a TTL may have ended since the list was read
 			if grown(now.Size, info.Size) {
 				info.Size, info.End = now.Size, now.End
 			}
@@ -76,13 +76,13 @@ func Look(ctx context.Context, st *session.Store, listed bool) (World, error) {
 	}
 	for _, info := range infos {
 		if w.current[info.Key] == "" && info.State != session.Archived {
-			return w, fmt.Errorf("key %s has sessions, and none is current", info.Key)
+			return w, fmt.Errorf("key %s has sessions, but no current session", info.Key)
 		}
 	}
 	return w, nil
 }
 
-// LookAt reads everything of one session.
+// LookAt reads the visible state of one session.
 func LookAt(ctx context.Context, s *session.Session) (Seen, error) {
 	var one Seen
 	var b transcript.Batcher
@@ -97,7 +97,7 @@ func LookAt(ctx context.Context, s *session.Session) (Seen, error) {
 			return one, err
 		}
 		if known[e.ID] {
-			return one, fmt.Errorf("entry %s is there twice", e.ID)
+			return one, fmt.Errorf("entry %s occurs twice", e.ID)
 		}
 		known[e.ID] = true
 		one.Entries = append(one.Entries, e.ID)
@@ -124,10 +124,10 @@ func LookAt(ctx context.Context, s *session.Session) (Seen, error) {
 		return one, err
 	}
 	one.size = info.Size
-	// An estimate also depends on when the history was last counted as a whole.
+	// The estimate of tokens also depends on the time of the last count of the whole history.
 	info.Size, info.End, info.Tokens = 0, 0, 0
 	if info.State == session.Expired {
-		info.State = session.Live // the clock of a restart is another one
+		info.State = session.Live // the clock of a restart is different
 	}
 	one.info = encode(info)
 	return one, nil
@@ -141,9 +141,9 @@ func encode(v any) string {
 	return string(data)
 }
 
-// Matches returns an error unless w is the world before a call or after it, or
-// the world before it plus, in one session, some lines of a cut batch that is
-// reported as cut. If no call was under way, before and after are equal.
+// Matches returns nil if w equals the world before or after a call. It also returns nil if w
+// equals the world before, plus some lines of a cut batch in one session, and the session
+// reports the cut. Without a running call, before and after are equal.
 func (w World) Matches(before, after World) error {
 	errBefore, errAfter := w.Equal(before), w.Equal(after)
 	if errBefore == nil || errAfter == nil {
@@ -159,17 +159,17 @@ func (w World) Matches(before, after World) error {
 			continue
 		}
 		if !one.cut || one.repairs == 0 && one.History != was.History {
-			return fmt.Errorf("session %s has %d of %d entries of a call that was cut, and does not report it", id, n-len(was.Entries), len(will.Entries)-len(was.Entries))
+			return fmt.Errorf("session %s has %d of %d entries of a cut call, and does not report it", id, n-len(was.Entries), len(will.Entries)-len(was.Entries))
 		}
 		rest := World{Sessions: map[string]Seen{}, current: w.current}
 		maps.Copy(rest.Sessions, w.Sessions)
 		rest.Sessions[id] = was
 		return rest.Equal(before)
 	}
-	return fmt.Errorf("it equals neither the state before the last call (%w) nor the one after it (%w)", errBefore, errAfter)
+	return fmt.Errorf("the state equals neither the state before the last call (%w) nor the state after it (%w)", errBefore, errAfter)
 }
 
-// within reports whether all of some are in others, in the same order.
+// within reports whether others contains all of some, in the same order.
 func within(some, others []string) bool {
 	for _, id := range others {
 		if len(some) > 0 && some[0] == id {
@@ -179,7 +179,7 @@ func within(some, others []string) bool {
 	return len(some) == 0
 }
 
-// Equal compares two worlds, but for sizes.
+// Equal compares two worlds, except for sizes.
 func (w World) Equal(other World) error {
 	for id, one := range other.Sessions {
 		got, ok := w.Sessions[id]
@@ -207,12 +207,12 @@ func (w World) Equal(other World) error {
 	return nil
 }
 
-// grown reports whether a transcript is a byte longer than when it was read: the newline
-// that a kill cut from its last line, which the writer adds. A session that read the line
-// before ends without the newline until it reads the next line.
+// grown reports whether a transcript is one byte longer than when it was read. A kill may
+// cut the newline of the last line, and then the next writer adds it. A session that read
+// the line before has the old size until it reads the next line.
 func grown(read, now int64) bool { return now == read+1 }
 
-// SameAgain compares two worlds, sizes included.
+// SameAgain compares two worlds, including sizes.
 func (w World) SameAgain(other World) error {
 	for id, one := range other.Sessions {
 		if got := w.Sessions[id].size; got != one.size && !grown(one.size, got) {

@@ -8,13 +8,13 @@ import (
 	"github.com/convolog/convolog/internal/unseen"
 )
 
-// runes is the longest title that is made.
+// runes is the length of the longest title in runes.
 const runes = 60
 
-// Of makes a title of a user's text: its first line after the blocks that programs put
-// there, white space folded, cut at 60 runes. Such blocks are a tag that is closed again
-// and a fence of code, with their content, a heading over such a tag, and a line in
-// brackets. A text of blocks alone gives "".
+// Of makes a title from the text of a user: the first line after blocks that programs
+// insert, with white space folded, cut at 60 runes. Such a block is a closed tag with its
+// content, also with a heading before it, a fence of code with its content, or a line in
+// brackets. A text that consists of blocks gives "".
 func Of(text string) string {
 	for rest, ok := text, true; ok; rest, ok = afterBlock(text) {
 		text = strings.TrimSpace(rest)
@@ -34,8 +34,8 @@ func Cut(text string) string {
 	return text
 }
 
-// Clean returns a title as it is stored: valid UTF-8 without control characters and
-// others that a screen does not show. White space of every kind is a space.
+// Clean returns the stored form of a title: valid UTF-8 without control characters and
+// without characters that a screen does not show. Each white space becomes a space.
 func Clean(text string) string {
 	spaced := strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -46,12 +46,12 @@ func Clean(text string) string {
 	return unseen.Replace(spaced, func(rune) string { return "" })
 }
 
-// afterBlock returns the text after a block that a trimmed one begins with.
+// afterBlock returns the text after a block at the beginning of a trimmed text.
 func afterBlock(text string) (rest string, ok bool) {
 	switch {
 	case text == "":
 		return "", false
-	case text[0] == '<': // there may be many in a long line
+	case text[0] == '<': // a long line may contain many tags
 		return afterTag(text)
 	}
 	line, rest, _ := strings.Cut(text, "\n")
@@ -64,19 +64,19 @@ func afterBlock(text string) (rest string, ok bool) {
 	case strings.HasPrefix(line, "```"), strings.HasPrefix(line, "~~~"):
 		fence := line[:len(line)-len(strings.TrimLeft(line, line[:1]))]
 		if strings.Contains(line[len(fence):], fence) {
-			return "", false // code in a line
+			return "", false // inline code
 		}
 		for after := rest; after != ""; {
 			if line, after, _ = strings.Cut(after, "\n"); strings.HasPrefix(strings.TrimSpace(line), fence) {
 				return after, true
 			}
 		}
-		return rest, true // it has no end: its first line is a title
+		return rest, true // the fence never ends: its first line becomes the title
 	}
 	return "", false
 }
 
-// afterTag returns the text after a tag that it begins with and that is closed.
+// afterTag returns the text after a closed tag at the beginning of a text.
 func afterTag(text string) (rest string, ok bool) {
 	tag, rest, ok := strings.Cut(text, ">")
 	if !ok || !strings.HasPrefix(tag, "<") || strings.HasSuffix(tag, "/") {

@@ -8,27 +8,27 @@ import (
 	"unicode/utf8"
 )
 
-// formsText has a line for each sequence of characters that others decompose
-// into: the sequence, a space, the others. internal/wordstest makes it.
+// formsText has a line for each sequence into which other characters decompose: the
+// sequence, a space, the other characters. internal/wordstest makes the file.
 //
 //go:embed forms.txt
 var formsText string
 
-// moreForms are signs that people take for one another.
+// moreForms are signs that people use for one another.
 const moreForms = "' \u2018\u2019\u201b\u02bc\n- \u2010\n"
 
-// A folding knows the key of each character: its parts, without case.
+// A folding maps each character to its key: the parts of the character, without case.
 type folding struct {
-	pages [0x20000 >> 6]*[64]uint16 // an index of keys; 0 if the key is the character
+	pages [0x20000 >> 6]*[64]uint16 // indexes of keys; 0 if the character is its own key
 	keys  [][]rune
-	// alike maps a key to the other characters that have it.
+	// alike maps a key to the other characters with this key.
 	alike map[string][]rune
 	// whole maps the key of a letter with marks to the letter as one character.
 	whole   map[string]rune
-	longest int // key, in runes
+	longest int // the length of the longest key, in runes
 }
 
-// theFolding returns the folding of this Unicode version.
+// theFolding returns the only folding, and makes it at the first call.
 var theFolding = sync.OnceValue(load)
 
 func load() *folding {
@@ -76,7 +76,7 @@ func isLetter(key []rune) bool {
 	return len(key) > 1 && !isAccent(key[0]) && accentsOf(key[1:]) == len(key)-1
 }
 
-// at returns the index of the key of a character, 0 for none.
+// at returns the index of the key of a character, or 0 if the character is its own key.
 func (t *folding) at(r rune) uint16 {
 	if page := r >> 6; int(page) < len(t.pages) && t.pages[page] != nil {
 		return t.pages[page][r&63]
@@ -84,7 +84,7 @@ func (t *folding) at(r rune) uint16 {
 	return 0
 }
 
-// lowest returns one character for all that differ by case alone.
+// lowest returns the same character for all characters that differ only in case.
 func lowest(r rune) rune {
 	first := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
@@ -93,7 +93,7 @@ func lowest(r rune) rune {
 	return low(first)
 }
 
-// low returns a character of ASCII in lower case, and any other one as it is.
+// low returns an ASCII character in lower case, and any other character unchanged.
 func low(r rune) rune {
 	if 'A' <= r && r <= 'Z' {
 		r += 'a' - 'A'
@@ -101,12 +101,12 @@ func low(r rune) rune {
 	return r
 }
 
-// mostMarks is how many marks of a letter are sorted together, the most that a
-// stream-safe text of Unicode has. All at once would take quadratic time.
+// mostMarks is the number of marks of a letter that are sorted together. It is the largest
+// number of marks in a stream-safe Unicode text. Sorting all at once takes quadratic time.
 const mostMarks = 30
 
-// next appends the key of the first character of a text and of the marks on it,
-// and returns their size. The key is empty if the text begins with an ignored one.
+// next appends the key of the first character of a text and of its marks, and returns the
+// size of these characters. The key of an ignored first character is empty.
 func (t *folding) next(key []rune, text string) (_ []rune, size int) {
 	r, size := utf8.DecodeRuneInString(text)
 	from := len(key)
@@ -158,22 +158,22 @@ func (t *folding) next(key []rune, text string) (_ []rune, size int) {
 	return key, size
 }
 
-// hides reports whether a mark counts for nothing on a character: a point of Arabic
-// or Hebrew, the color of a hand, a variant of a sign.
+// hides reports whether a mark on a character is left out: a point of Arabic or Hebrew, a
+// skin tone, or a variant of a sign.
 func hides(base, mark rune) bool {
 	return unicode.Is(points, mark) && takesPoints(base) ||
 		unicode.Is(tones, mark) && unicode.Is(emoji, base) ||
 		unicode.Is(variants, mark) && takesVariants(base)
 }
 
-// joins reports whether a character belongs to the one before it.
+// joins reports whether a character belongs to the previous character.
 func joins(base, r rune) bool { return isAccent(r) || hides(base, r) || syllable(base, r) != 0 }
 
 func takesPoints(base rune) bool { return 0x5d0 <= base && base <= 0x8ff }
 
 func takesVariants(base rune) bool { return base >= 0x2000 } // signs and Han
 
-// isIgnored reports whether a character is never seen.
+// isIgnored reports whether a character is always invisible.
 func isIgnored(r rune) bool { return r >= 0xad && unicode.Is(ignored, r) }
 
 // mayJoin reports whether some texts have a character as a part of the one before it.
@@ -181,10 +181,10 @@ func mayJoin(r rune) bool {
 	return isAccent(r) || unicode.In(r, points, tones, variants) || 0x1161 <= r && r < 0x11c3 // parts of a syllable
 }
 
-// isAccent reports whether a mark makes another letter of the one before it.
+// isAccent reports whether a mark turns the previous letter into another letter.
 func isAccent(r rune) bool { return r >= 0x300 && unicode.Is(accents, r) }
 
-// accentsOf returns how many accents a key begins with.
+// accentsOf returns the number of accents at the beginning of a key.
 func accentsOf(key []rune) (n int) {
 	for n < len(key) && isAccent(key[n]) {
 		n++
@@ -192,8 +192,8 @@ func accentsOf(key []rune) (n int) {
 	return n
 }
 
-// syllable returns the character of Hangul that a part of one and the next part
-// make; 0 if they make none.
+// syllable returns the Hangul syllable that base and the next part form, or 0 if they form
+// none.
 func syllable(base, part rune) rune {
 	const first, vowel, final, whole = 0x1100, 0x1161, 0x11a7, 0xac00
 	const vowels, finals, syllables = 21, 28, 11172
@@ -206,12 +206,12 @@ func syllable(base, part rune) rune {
 	return 0
 }
 
-// Fold returns the folded form of a text. Texts that look alike have the same one:
-// without case, compatibility forms and characters composed as by NFKC of Unicode
-// 15.0.0, one sign for the apostrophes and one for the hyphens. Left out are soft
-// hyphens, characters without width, marks of direction, points of Arabic and Hebrew,
-// and the tones and variants of emoji. The order of up to 30 marks on a letter
-// does not count. internal/wordstest lists the characters that stay as they are.
+// Fold returns the folded form of a text. Texts that look alike have the same folded form.
+// It has no case, and is composed by NFKC of Unicode 15.0.0. All apostrophes become one
+// sign, and so do all hyphens. Fold removes soft hyphens, characters without width, marks
+// of direction, points of Arabic and Hebrew, and tones and variants of emoji. The order of
+// up to 30 marks on a letter does not matter. internal/wordstest lists the characters
+// that stay unchanged.
 func Fold(text string) string {
 	dst := make([]byte, 0, len(text))
 	var buf [16]rune

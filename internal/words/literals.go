@@ -2,11 +2,11 @@ package words
 
 import "bytes"
 
-// Literals are texts to be found in lines of JSON, byte by byte. They do not
-// change and may be used by several goroutines.
+// Literals are texts to find in lines of JSON by their bytes. They are immutable, so
+// several goroutines may use them.
 type Literals []segment
 
-// NewLiterals returns literals, none of which may be empty.
+// NewLiterals returns literals. The texts must not be empty.
 func NewLiterals(texts ...string) Literals {
 	list := make(Literals, len(texts))
 	for i, text := range texts {
@@ -20,8 +20,8 @@ func NewLiterals(texts ...string) Literals {
 	return list
 }
 
-// In reports whether lines of JSON may contain a literal. It never misses a
-// line that does, even if it writes a letter as \u0061.
+// In reports whether lines of JSON may contain a literal. It never misses a line that
+// contains one, even if the line spells a letter as \u0061.
 func (list Literals) In(raw []byte) bool {
 	for i := range list {
 		if list[i].in(raw) {
@@ -31,9 +31,9 @@ func (list Literals) In(raw []byte) bool {
 	return anyEscape(raw, func(hex []byte) bool { return string(hex[:2]) == "00" && hex[2] >= '2' && hex[2] <= '7' })
 }
 
-// hidesLetters reports whether lines of JSON have a character in the form
-// \u0061, other than those that every encoder writes so: a control character or a
-// line separator.
+// hidesLetters reports whether lines of JSON contain an escape such as \u0061 for a
+// character that encoders need not escape. They escape control characters and line
+// separators.
 func hidesLetters(raw []byte) bool {
 	return anyEscape(raw, func(hex []byte) bool {
 		control := bytes.HasPrefix(hex, []byte("000")) || bytes.HasPrefix(hex, []byte("001"))
@@ -42,8 +42,8 @@ func hidesLetters(raw []byte) bool {
 	})
 }
 
-// anyEscape reports whether is accepts the four digits of any escape \u0061 in
-// lines of JSON.
+// anyEscape reports whether lines of JSON contain an escape such as \u0061 whose four
+// digits is accepts.
 func anyEscape(raw []byte, is func(hex []byte) bool) bool {
 	for {
 		i := bytes.IndexByte(raw, '\\')

@@ -7,23 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// A needle is a folded text to be found in others. It matches texts that fold
-// alike; white space in it matches any white space.
+// A needle is a folded text to find in other texts. It matches texts with the same folded
+// form. White space in a needle matches any white space.
 type needle struct {
 	text string
 	key  []rune
 	fold *folding
-	// begins and ends are set if the place in a text must be a boundary there.
+	// begins and ends are set if a match must begin or end at a boundary.
 	begins, ends bool
 
-	seg  segment // the longest part of it that JSON does not escape
-	lead segment // its beginning
+	seg  segment // the longest part of the text that JSON does not escape
+	lead segment // the beginning of the text
 	odd  oddity
 }
 
-// A segment is sought as bytes: masks has a bit for each of its places that a
-// byte may take, shift is the distance to move if that byte is under the last
-// place, 0 if it fits there.
+// A segment is a text to find by its bytes. masks holds for each byte a bit for each place
+// of the segment that the byte may take. shift is the distance to move if the byte is at
+// the last place, and 0 if the byte fits there.
 type segment struct {
 	size  int
 	masks [256]uint64
@@ -56,8 +56,8 @@ func newNeedle(text string, begins, ends bool) *needle {
 	return n
 }
 
-// segment builds a segment from the usual forms of characters and the others of the
-// same length.
+// segment builds a segment that matches the usual forms of characters and other forms with
+// the same number of bytes.
 func (t *folding) segment(text string) segment {
 	var s segment
 	var key []rune
@@ -92,8 +92,8 @@ func (s *segment) prepare() {
 	}
 }
 
-// find returns the first place from from on that may be the segment, or -1.
-// Every byte of it fits, though not all of one form.
+// find returns the first place at or after from that may be the segment, or -1. Every byte
+// of the place fits, but the bytes may be from different forms.
 func find[T string | []byte](s *segment, text T, from int) int {
 	last := s.size - 1
 	if last < 0 {
@@ -112,7 +112,8 @@ func find[T string | []byte](s *segment, text T, from int) int {
 	return -1
 }
 
-// endsAt reports whether the segment may end at a place of a text, whose byte fits.
+// endsAt reports whether the segment may end at a place of a text. The byte at the place
+// must fit the last place of the segment.
 func endsAt[T string | []byte](s *segment, text T, at int) bool {
 	i := s.size - 2
 	for at--; i >= 0 && s.masks[text[at]]&(1<<i) != 0; at-- {
@@ -121,8 +122,8 @@ func endsAt[T string | []byte](s *segment, text T, at int) bool {
 	return i < 0
 }
 
-// in reports whether find finds the segment in bytes. It goes through both halves
-// in turn, because each step has to wait for the one before it.
+// in reports whether find finds the segment in bytes. It scans both halves alternately,
+// because each step depends on the previous step in the same half.
 func (s *segment) in(raw []byte) bool {
 	a, half := s.size-1, len(raw)/2
 	if half < s.size {
@@ -148,11 +149,11 @@ func (s *segment) in(raw []byte) bool {
 	return find(s, raw[:half], a-s.size+1) >= 0 || find(s, raw, b-s.size+1) >= 0
 }
 
-// mayHave reports whether lines of JSON may have the text in one of their
-// strings. It never misses a line that does.
+// mayHave reports whether a string in lines of JSON may contain the text. It never misses
+// a line that contains the text.
 func (n *needle) mayHave(raw []byte) bool { return n.inBytes(raw) || isOdd(&n.odd, raw) }
 
-// inBytes is mayHave for lines without odd characters.
+// inBytes is like mayHave for lines without odd characters.
 func (n *needle) inBytes(raw []byte) bool { return n.seg.size == 0 || n.seg.in(raw) }
 
 // first returns the first character of the key, or 0.
@@ -163,12 +164,12 @@ func (n *needle) first() rune {
 	return n.key[0]
 }
 
-// isSlow reports whether every character of a text must be examined, because
-// bytes do not show where the needle may be.
+// isSlow reports whether a search must examine every character of a text, because a
+// search for bytes could miss the needle.
 func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || isOdd(&n.odd, text) }
 
-// in returns the first place of the needle in a text from from on; start may be
-// -1.
+// in returns the first place of the needle in a text at or after from. If there is no such
+// place, start is -1.
 func (n *needle) in(text string, from int, slow bool) (start, end int) {
 	var buf [16]rune
 	for at := from; at <= len(text); {
@@ -190,8 +191,8 @@ func (n *needle) in(text string, from int, slow bool) (start, end int) {
 	return -1, -1
 }
 
-// fits returns where the needle ends if it begins at a place of a text; -1 if it
-// does not.
+// fits returns the end of the needle if the needle begins at a place of a text, and
+// otherwise -1.
 func (n *needle) fits(text string, at int) int {
 	if n.begins && !Boundary(text, at) {
 		return -1

@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// An oddity is a set of characters with which a text may spell a needle otherwise
-// than usual. All of them are beyond ASCII.
+// An oddity is a set of characters that may spell a needle in an unusual way. No character
+// of the set is ASCII.
 type oddity struct {
-	leads [256]bool // their first bytes
-	// The bits of the last byte of each, by the bytes before it. The first one of four
-	// is always 0xf0.
+	leads [256]bool // the first bytes of the characters
+	// Bits for the last byte of each character, by the previous bytes. The first byte of
+	// four is always 0xf0.
 	two         [64]uint64
 	three, four [64]*[64]uint64
-	// Sets of 64 bits, or none, for first bytes that most of the texts of a script
-	// consist of: 0xd0 to 0xdf, 0xe3, 0xe4 to 0xeb.
+	// Each has all 64 bits set, or no bit, for first bytes that are frequent in texts of a
+	// script: 0xd0 to 0xdf, 0xe3, 0xe4 to 0xeb.
 	d, e3, e4 uint64
 }
 
@@ -47,7 +47,7 @@ func (o *oddity) add(r rune) {
 	}
 }
 
-// isOdd reports whether a text has one of the characters.
+// isOdd reports whether a text contains one of the characters.
 func isOdd[T string | []byte](o *oddity, text T) bool {
 	const high = 0x8080808080808080
 	for len(text) >= 64 {
@@ -57,8 +57,8 @@ func isOdd[T string | []byte](o *oddity, text T) bool {
 			continue
 		}
 		for i := 0; i < 64; i += 8 {
-			// The first bit of a byte of m is set if the byte may be a first one: b6 to b0
-			// have its other bits there.
+			// The high bit of a byte of m is set if the byte may be the first of a character.
+			// b6 to b0 hold the other bits of each byte at the place of its high bit.
 			w := bytes8(t, i)
 			if w&high == 0 {
 				continue
@@ -81,7 +81,7 @@ func isOdd[T string | []byte](o *oddity, text T) bool {
 	return false
 }
 
-// bytes8 returns 8 bytes of a text, the first one in the lowest bits.
+// bytes8 returns 8 bytes of a text, with the first byte in the lowest bits.
 func bytes8[T string | []byte](text T, at int) uint64 {
 	t := text[at : at+8]
 	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
@@ -103,8 +103,8 @@ func hasAt[T string | []byte](o *oddity, text T, at int) bool {
 	return level != nil && at+2 < len(text) && level[text[at+1]&63]>>(text[at+2]&63)&1 != 0
 }
 
-// addOdd adds the odd characters for a key: they need another number of bytes
-// than the usual form, or make several characters or none.
+// addOdd adds the odd characters for a key: characters with another number of bytes than
+// the usual form, and characters whose usual form is several characters or none.
 func (t *folding) addOdd(o *oddity, key []rune) {
 	all(ignored, o.add)
 	for i := range key {

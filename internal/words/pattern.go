@@ -15,19 +15,19 @@ const (
 	maxInstructions = 1_000   // of the compiled program
 )
 
-// stretch is how many steps of a program, one for each byte and instruction, run
-// between two looks at the context.
+// stretch is the number of steps of a program between two checks of the context. Each
+// instruction takes a step for each byte.
 const stretch = 1 << 20
 
-// A Pattern is a regular expression of bounded size. It does not change and may be used
-// by several goroutines.
+// A Pattern is a regular expression of limited size. It is immutable, so several goroutines
+// may use it.
 type Pattern struct {
 	re    *regexp.Regexp
-	piece int // bytes that the program reads in one stretch
+	piece int // the number of bytes that the program reads in one stretch
 }
 
-// NewPattern compiles a regular expression of package regexp. Expressions over 2 kB and
-// programs over 1,000 instructions are errors.
+// NewPattern compiles a regular expression of package regexp. It returns an error for an
+// expression over 2 KiB or a program over 1,000 instructions.
 func NewPattern(expr string) (*Pattern, error) {
 	if len(expr) > maxPattern {
 		return nil, fmt.Errorf("the regular expression has %d bytes; at most %d are allowed", len(expr), maxPattern)
@@ -47,8 +47,8 @@ func NewPattern(expr string) (*Pattern, error) {
 	return &Pattern{re, stretch / len(prog.Inst)}, err
 }
 
-// Find returns the place of the first match in a text, or nil. Once ctx is done the
-// result is meaningless: the caller returns the error of ctx.
+// Find returns the place of the first match in a text, or nil. If ctx is done, the result
+// is meaningless: the caller must return the error of ctx.
 func (p *Pattern) Find(ctx context.Context, text string) []int {
 	if len(text) <= p.piece {
 		return p.re.FindStringIndex(text)
@@ -56,9 +56,9 @@ func (p *Pattern) Find(ctx context.Context, text string) []int {
 	return p.re.FindReaderIndex(&patientReader{ctx: ctx, from: strings.NewReader(text), piece: p.piece})
 }
 
-// A patientReader ends when ctx is done.
+// A patientReader reads runes and ends when ctx is done.
 type patientReader struct {
-	ctx         context.Context //nolint:containedctx // of one call
+	ctx         context.Context //nolint:containedctx // for one call of Find
 	from        *strings.Reader
 	piece, left int
 }

@@ -9,22 +9,23 @@ import (
 	"unicode"
 )
 
-// A Query does not change and may be used by several goroutines.
+// A Query is a set of words and phrases, or a regular expression. It is immutable, so
+// several goroutines may use it.
 type Query struct {
 	items []*needle
 	re    *Pattern
-	lit   *needle // part of every match of re; nil if unknown
-	some  bool    // one of the items is enough
-	odd   oddity  // for any of the items, if some is set
+	lit   *needle // a part of every match of re; nil if unknown
+	some  bool    // a text needs only one of the items
+	odd   oddity  // of all items, if some is set
 }
 
 // ErrEmpty reports a query without a word.
 var ErrEmpty = errors.New("there is no word in it")
 
-// Parse reads the words of a query: a word, a part of an identifier, the beginning
-// of words with a trailing *, a phrase in double quotes. A text fits if it
-// contains all of them. If some is set, one is enough, and characters of scripts
-// without spaces count in pairs.
+// Parse parses a query. Its items are words, parts of identifiers, beginnings of words with
+// a trailing *, and phrases in double quotes. A text fits if it contains all items. If
+// some is set, a text needs only one item, and a text in a script without spaces is split
+// into pairs of characters.
 func Parse(text string, some bool) (*Query, error) {
 	q := &Query{some: some}
 	for i, part := range strings.Split(Fold(text), `"`) {
@@ -40,7 +41,7 @@ func Parse(text string, some bool) (*Query, error) {
 	return q, nil
 }
 
-// phrase adds a phrase, which begins and ends where words do.
+// phrase adds a phrase, which must begin and end at boundaries.
 func (q *Query) phrase(text string) {
 	text = strings.TrimSpace(text)
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) }) < 0 {
@@ -81,7 +82,7 @@ func (q *Query) add(n *needle) {
 	}
 }
 
-// Compile reads a regular expression, see [NewPattern].
+// Compile makes a query of a regular expression, see [NewPattern].
 func Compile(expr string) (*Query, error) {
 	re, err := NewPattern(expr)
 	if err != nil {
@@ -96,12 +97,12 @@ func Compile(expr string) (*Query, error) {
 	return q, nil
 }
 
-// literal returns the longest text that every match of an expression contains,
-// if it is easy to find.
+// literal returns a text that every match of an expression contains, or "" if it finds
+// none. It prefers long texts.
 func literal(re *syntax.Regexp) (best string) {
 	switch re.Op {
 	case syntax.OpLiteral:
-		for s := range strings.FieldsSeq(string(re.Rune)) { // a needle takes white space for any other
+		for s := range strings.FieldsSeq(string(re.Rune)) { // white space in a needle matches any white space
 			if len(s) > len(best) {
 				best = s
 			}
@@ -119,15 +120,15 @@ func literal(re *syntax.Regexp) (best string) {
 	return best
 }
 
-// MaxItems is how many items a query of a search may have, which bounds its work.
+// MaxItems is the largest number of items in the query of a search. It limits the work.
 const MaxItems = 64
 
-// Items returns how many words and phrases the query has; 1 for a regular
+// Items returns the number of words and phrases in the query, or 1 for a regular
 // expression.
 func (q *Query) Items() int { return max(len(q.items), 1) }
 
-// MayFit reports whether a string in lines of JSON may fit the query. It never
-// misses a line that does, alone or among several lines.
+// MayFit reports whether a string in lines of JSON may fit the query. It never misses
+// fitting lines, whether one line fits alone or several together.
 func (q *Query) MayFit(raw []byte) bool {
 	if q.re != nil {
 		return q.lit == nil || q.lit.mayHave(raw) || hidesLetters(raw)
@@ -140,7 +141,7 @@ func (q *Query) MayFit(raw []byte) bool {
 	return !slices.ContainsFunc(q.items, lacks) || hidesLetters(raw)
 }
 
-// MayHave adds one to the count of every item that a line of JSON may have.
+// MayHave adds one to the count of every item that a line of JSON may contain.
 func (q *Query) MayHave(line []byte, counts []int64) {
 	for i, n := range q.items {
 		if n.mayHave(line) {
@@ -154,13 +155,13 @@ type Match struct{ Text, Start, End int }
 
 // Fit counts the matches of a query in texts.
 type Fit struct {
-	Counts []int   // of each item
-	First  []Match // of each item whose count is not 0
+	Counts []int   // the count of each item
+	First  []Match // the first match of each item; valid if its count is not 0
 }
 
-// Look looks for the query in texts that belong together and reports whether they
-// fit it. Each item is counted up to most; if that is 0, Look stops as soon as the
-// answer is certain. Once ctx is done the result is meaningless, see [Pattern.Find].
+// Look looks for the query in texts that belong together, and reports whether they fit the
+// query. It counts each item up to most. If most is 0, Look stops as soon as the answer is
+// certain. If ctx is done, the result is meaningless, see [Pattern.Find].
 func (q *Query) Look(ctx context.Context, texts []string, most int) (f Fit, fits bool) {
 	if q.re != nil {
 		for i, text := range texts {
@@ -187,8 +188,8 @@ func (q *Query) Look(ctx context.Context, texts []string, most int) (f Fit, fits
 	return f, found == len(q.items)
 }
 
-// count returns how often the needle is in texts, up to most, and where it is
-// first.
+// count returns the number of times that the needle is in texts, up to most, and its first
+// place.
 func (n *needle) count(texts []string, most int) (times int, first Match) {
 	for i, text := range texts {
 		if times == most {

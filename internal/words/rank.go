@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// MostOnce is how often a word of a text counts at most: the second argument of
-// [Query.Look] for texts that are ranked.
+// MostOnce is the largest count of a word in a text: the argument most of [Query.Look] for
+// ranked texts.
 const MostOnce = 12
 
 // The usual parameters of BM25.
@@ -16,11 +16,11 @@ const (
 	rankB = .75
 )
 
-// A Ranking scores texts for a query, by BM25. It counts all texts first: a word
-// is worth more the fewer texts have it.
+// A Ranking scores texts for a query by BM25. It counts all texts first: a word in fewer
+// texts is worth more.
 type Ranking struct {
 	Texts, Bytes int64
-	With         []int64 // for each item of the query, how many texts have it
+	With         []int64 // for each item of the query, the number of texts that contain it
 }
 
 // Add counts a text of size bytes.
@@ -45,8 +45,8 @@ func (r *Ranking) Score(f Fit, size int) (score float64) {
 	return score
 }
 
-// Best returns the match to show: the match with the most other matches within
-// the next bytes, the first one if several tie.
+// Best returns the match to show. It is the match with the most other matches in the next
+// within bytes, and the first of these if several tie.
 func (f Fit) Best(within int) (best Match) {
 	most := 0
 	for i, n := range f.Counts {
@@ -67,9 +67,9 @@ func (f Fit) Best(within int) (best Match) {
 	return best
 }
 
-// Excerpt returns the part of a text around a match that has about size bytes, a
-// quarter of them before the match, and the place of the match. A match that is too
-// long for it is cut.
+// Excerpt returns a part of about size bytes of a text around a match, and the place of the
+// match in it. A quarter of the bytes is before the match. A match that is too long for
+// the part is cut.
 func Excerpt(text string, start, end, size int) (part string, from, to int) {
 	a := max(0, min(start-size/4, len(text)-size))
 	b := min(len(text), a+size)

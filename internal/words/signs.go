@@ -2,8 +2,7 @@ package words
 
 import "unicode"
 
-// table returns the table of the characters from the first to the last one of each
-// pair.
+// table returns a table with the characters from the first to the last of each pair.
 func table(pairs ...[2]rune) *unicode.RangeTable {
 	t := &unicode.RangeTable{}
 	for _, p := range pairs {
@@ -17,16 +16,16 @@ func table(pairs ...[2]rune) *unicode.RangeTable {
 }
 
 var (
-	// ignored are soft hyphens, characters without width, and those that only set the
+	// ignored are soft hyphens, characters without width, and characters that only set the
 	// direction of a text.
 	ignored = table([2]rune{0xad, 0xad}, [2]rune{0x200b, 0x200f}, [2]rune{0x202a, 0x202e}, [2]rune{0x2060, 0x206f}, [2]rune{0xfeff, 0xfeff})
 
-	// accents make another letter of the one before: the marks of Latin and Greek, the
-	// hamza of Arabic, the voice marks of kana.
+	// accents turn the previous letter into another letter: the marks of Latin and Greek,
+	// the hamza of Arabic, the voice marks of kana.
 	accents = table([2]rune{0x300, 0x36f}, [2]rune{0x653, 0x655}, [2]rune{0x3099, 0x309a}, [2]rune{0xff9e, 0xff9f})
 
-	// points are the other marks of Hebrew and Arabic, and the line that makes a word
-	// of Arabic longer.
+	// points are the other marks of Hebrew and Arabic, and the Arabic line that lengthens
+	// a word.
 	points = table([2]rune{0x591, 0x5bd}, [2]rune{0x5bf, 0x5bf}, [2]rune{0x5c1, 0x5c2}, [2]rune{0x5c4, 0x5c5}, [2]rune{0x5c7, 0x5c7},
 		[2]rune{0x610, 0x61c}, [2]rune{0x640, 0x640}, [2]rune{0x64b, 0x652}, [2]rune{0x656, 0x65f}, [2]rune{0x670, 0x670},
 		[2]rune{0x6d6, 0x6dc}, [2]rune{0x6df, 0x6e4}, [2]rune{0x6e7, 0x6e8}, [2]rune{0x6ea, 0x6ed}, [2]rune{0x8ca, 0x8ff})
@@ -38,11 +37,11 @@ var (
 		[2]rune{0x1f000, 0x1f0ff}, flags, [2]rune{0x1f300, 0x1faff})
 	tones = table([2]rune{0x1f3fb, 0x1f3ff}) // of skin
 
-	// variants select a form of the character before.
+	// variants select a form of the previous character.
 	variants = table([2]rune{0xfe00, 0xfe0f})
 )
 
-// flags are letters that make a flag in pairs.
+// flags are letters of which each pair forms a flag.
 var flags = [2]rune{0x1f1e6, 0x1f1ff}
 
 // all calls f for each character of a table.

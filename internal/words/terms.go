@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// Terms returns the words of a text, folded, each as often as it occurs: words and
-// numbers as they stand between spaces and signs, and pairs of neighbours of scripts
-// that put no spaces between words.
+// Terms returns the folded words of a text, each as often as it occurs. They are words and
+// numbers between spaces, without signs around them, and pairs of neighbouring characters
+// of scripts without spaces.
 func Terms(text string) (list []string) {
 	for _, piece := range split(Fold(text)) {
 		if isRun(piece) {
@@ -19,8 +19,8 @@ func Terms(text string) (list []string) {
 	return list
 }
 
-// Printable returns a text of valid UTF-8 without control characters, except tabs and
-// line feeds: a provider may refuse them, and a terminal obeys them.
+// Printable returns a text as valid UTF-8 without control characters other than tabs and
+// line feeds. A provider may refuse control characters, and a terminal obeys them.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\t' && r != '\n' {

@@ -1,12 +1,12 @@
 // Package words finds words in texts of any script: whole words, parts of
-// identifiers, phrases, and characters of scripts that put no spaces between
-// words. It compares folded texts, see [Fold].
+// identifiers, phrases, and characters of scripts without spaces between words. It
+// compares folded texts, see [Fold].
 //
-// A word lies between boundaries. A boundary is where a run of letters and
-// digits begins or ends, and inside a run where the case or digits begin a new
-// part: getUserByID has get, user, by and id, a/b/c.go has b/c.go. Between two
-// characters of a script without spaces there is always one, so that a search
-// for 据库 finds 数据库.
+// A word lies between boundaries. A boundary is the beginning or the end of a run of
+// letters and digits. Inside a run, a change of case or to or from digits is also a
+// boundary: getUserByID contains get, user, by and id, and a/b/c.go contains b/c.go.
+// Between two characters of a script without spaces there is always a boundary, so a
+// search for 据库 finds 数据库.
 package words
 
 import (
@@ -33,7 +33,7 @@ func class(r rune) classOf {
 		return classNone
 	case unicode.Is(emoji, r):
 		return classSign
-	case strings.ContainsRune("ーｰﾞﾟ", r) || unicode.In(r, runScripts...): // those belong to no script
+	case strings.ContainsRune("ーｰﾞﾟ", r) || unicode.In(r, runScripts...): // these signs belong to no script
 		return classRun
 	case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
 		return classWord
@@ -41,7 +41,8 @@ func class(r rune) classOf {
 	return classNone
 }
 
-// runScripts put no spaces between words, or, as Korean, join particles to them.
+// runScripts are the scripts without spaces between words, and Hangul: Korean joins
+// particles to words.
 var runScripts = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
 }
@@ -84,8 +85,8 @@ func begins(prev, r, next rune) bool {
 	return false
 }
 
-// split returns the pieces of a text that have no space in them, each cut where
-// words and runs of characters meet, without the signs around them.
+// split returns the pieces of a text between spaces. It also splits between words, runs of
+// scripts without spaces, and emoji, and removes signs around a piece.
 func split(text string) (list []string) {
 	for field := range strings.FieldsSeq(text) {
 		from, last := 0, classNone
@@ -111,14 +112,14 @@ func split(text string) (list []string) {
 	return trimmed
 }
 
-// isRun reports whether a piece is of a script without spaces.
+// isRun reports whether a piece is in a script without spaces.
 func isRun(piece string) bool {
 	r, _ := utf8.DecodeRuneInString(piece)
 	return class(r) == classRun
 }
 
-// pairs returns the pairs of neighbours in a run of characters, or the run if
-// there is one character. A mark belongs to the character before it.
+// pairs returns the pairs of neighbouring characters in a run, or the run itself if it has
+// fewer than three characters. A mark belongs to the character before it.
 func pairs(run string) (list []string) {
 	var starts []int
 	for i, r := range run {

@@ -148,7 +148,7 @@ func TestRenderRandomHistory(t *testing.T) {
 	all := slices.Concat(openAIBlocks, geminiBlocks, bedrockBlocks)
 	kept := map[string]int{}
 	for i := range amount(500, 1_000, 1_000) {
-		// Half of the runs have mostly one API, the others all APIs.
+		// The answers of odd runs name one API, those of even runs any API.
 		api := apis[i%len(apis)]
 		lines := randomLines(rnd, []string{api}, models[api], more[api])
 		if i%2 == 0 {

@@ -1,25 +1,26 @@
-// Package erase removes words from a store: all data of a person, sessions or
-// entries, and everything that repeats it.
+// Package erase removes words from a store: all data of a person, whole sessions, or
+// single entries, and everything that repeats their words.
 //
-// [Preview] finds every place that holds something of an [Erasure] and changes nothing.
-// [Run] erases what the [Plan] lists, copies in forks that were made since included, and
-// returns a [Receipt]. On a [session.Store.Scope] both touch the sessions of its owner
-// alone.
+// [Preview] finds every place that holds a part of an [Erasure] and changes nothing.
+// [Run] erases the places in the [Plan], including copies in forks made since, and
+// returns a [Receipt]. On a [session.Store.Scope] both use only the sessions of its
+// owner.
 //
-// Run first stores the plan, as a session of the agent "_erase". If the process is killed
-// the session remains: [session.Open] logs a warning, and [Resume] finishes the erase.
-// Programs call Resume at their start.
+// Run first stores the plan, as a session of the agent "_erase". If the process is
+// killed, the session remains: [session.Open] logs a warning, and [Resume] finishes the
+// erase. Programs call Resume at their start.
 package erase
 
 // Decisions:
 //
-// look.go passes the IDs of entries on: from a session that holds them down to its forks, by
-// the descent in their headers, and up to the sessions that its lines were copied from. They
-// also pass through a deleted session, which its forks name. kin.go finds lines that repeat
-// an entry in one session: drafts, queued texts, pins, decisions. lines.go decides which lines
-// go, in two passes, and replaces summaries that have read one. run.go lists the sessions
-// again until new ones are clean: a fork is made only of a base that was not rewritten since
-// it was read.
+// look.go passes the IDs of entries on between related sessions. They pass from a
+// session that holds the entries to its forks, by the descent in their headers, and to
+// the sessions that its own lines were copied from. They also pass through a deleted
+// session, which its forks name. kin.go finds lines in one session that repeat an
+// entry: drafts, queued texts, pins, decisions. lines.go decides in two passes which
+// lines go, and replaces summaries that have read one. run.go lists the sessions again
+// until new ones are clean. No fork escapes, because a base that was rewritten since it
+// was read cannot be forked.
 //
-// A plan runs the same code without a writer. TestEraseKilled cuts an erase at every
-// call on the disk.
+// Preview runs the same code without a writer. TestEraseKilled cuts an erase at every
+// call to the disk.

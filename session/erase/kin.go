@@ -7,13 +7,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// kin groups entries of a transcript that repeat or concern each other: erasing one of
-// them erases the others.
+// kin groups entries of a transcript that repeat or concern each other. To erase one of
+// them is to erase the others.
 type kin struct {
 	links  map[string][]string // entry ID -> entries that go with it
-	keys   map[string]string   // entry ID -> the idempotency key of its batch, or of its draft
+	keys   map[string]string   // entry ID -> the idempotency key of its batch, or the key of its draft
 	drafts map[string]*draftLines
-	key    string // of the batch at hand
+	key    string // the idempotency key of the current batch
 }
 
 type draftLines struct {
@@ -64,11 +64,11 @@ func (k *kin) add(e transcript.Entry) {
 	}
 }
 
-// spread adds to gone the kin of its entries, and the drafts that match as a
-// whole: a word may lie across two of their lines.
+// spread adds the kin of its entries to gone. It also adds every draft whose whole text
+// matches, because a word may span two of its lines.
 func (k *kin) spread(gone map[string]bool, match func(transcript.Entry) bool) {
 	due := slices.Collect(maps.Keys(gone))
-	answer := transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant} // which a draft is the beginning of
+	answer := transcript.MessageLine{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant} // a draft is the beginning of an answer
 	for _, d := range k.drafts {
 		if match != nil && match(transcript.Entry{Body: answer.WithContent(transcript.TextBlock{Text: d.text})}) {
 			due = append(due, d.ids...)

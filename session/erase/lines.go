@@ -15,25 +15,25 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// idemKey is the kind of places of idempotency keys.
+// idemKey is the kind of a place that holds an idempotency key.
 const idemKey = "idempotency key"
 
 // An eraser takes words out of the lines of one transcript.
 type eraser struct {
 	ref   session.Ref
-	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
+	asked map[string]bool             // IDs of entries of this session, or of sessions whose lines it has copied
 	match func(transcript.Entry) bool // nil matches nothing
 
 	gone   map[string]bool     // IDs of entries to erase: requested, matching, or repeating their words
-	hashed map[int]bool        // batches whose IdemHash is made of something that goes
-	at     map[string]position // of an entry ID
-	first  int                 // the place of the first line that goes and that a model may have seen
-	absent bool                // some requested entries are not here
+	hashed map[int]bool        // batches whose IdemHash was made from erased words
+	at     map[string]position // by entry ID
+	first  int                 // the first erased line that a model may have seen
+	absent bool                // some entries in gone are not in this transcript
 	places []transcript.Place
-	beside []transcript.Place // erased only along with other places
+	beside []transcript.Place // erased only together with places
 	kept   []transcript.Place
 
-	fold *rebuild.Fold // of the new lines, as if nothing had been compacted; nil while nothing is written
+	fold *rebuild.Fold // of the new lines, ignoring compactions; nil if no lines are written
 }
 
 // eraser returns the eraser of entries of a session.
@@ -45,18 +45,19 @@ func (p *Plan) eraser(ref session.Ref, ids map[string]bool) *eraser {
 	return x
 }
 
-// A position of an entry, and of the first entry of its batch, among the records.
+// A position holds the index of an entry among the records, and the index of the first
+// entry of its batch.
 type position struct{ line, batch int }
 
-// inState is the position of an entry that only the state in another line holds.
+// inState is the position of an entry that exists only as state in another line.
 var inState = position{-1, -1}
 
-// seenByModels are the types of lines whose words requests may have contained. A decision
-// contributes the reason of a rejection.
+// seenByModels lists the types of lines whose words may have been in a request. Of a
+// decision, this is the reason of a rejection.
 var seenByModels = []string{"user", "assistant", "tool_use", "tool_result", "system", "compaction", "clip", "pin", "decision"}
 
-// find sets the places to erase. It finds no places if nothing matches, or if
-// everything was erased before.
+// find sets the places to erase. It finds none if no entry matches, or if everything
+// was erased before.
 func (x *eraser) find(recs records) error {
 	x.places = nil
 	if err := x.read(recs); err != nil || len(x.gone) == 0 {
@@ -123,7 +124,7 @@ func (x *eraser) lineOf(id string) (at position, here bool) {
 	return at, here && at != inState
 }
 
-// lines writes the lines that the transcript is to have, after find.
+// lines writes the new lines of the transcript. It must be called after find.
 func (x *eraser) lines(recs records, write func(transcript.Entry) error) error {
 	x.fold = rebuild.New(&rebuild.Options{Full: true})
 	if err := x.rewrite(recs, write); err != nil {
@@ -133,12 +134,12 @@ func (x *eraser) lines(recs records, write func(transcript.Entry) error) error {
 	return write(transcript.Entry{ID: newID(), Time: time.Now().UTC().Truncate(time.Microsecond), Body: record})
 }
 
-// rewrite notes the places at which something goes. Unless write is nil, it writes
-// the lines without it.
+// rewrite notes the places of erased words. If write is not nil, it also writes the
+// lines without these words.
 func (x *eraser) rewrite(recs records, write func(transcript.Entry) error) error {
 	var batcher transcript.Batcher
 	x.places, x.beside, x.kept = nil, nil, nil
-	n, there, named := -1, map[string]bool{}, map[string]bool{} // blobs, before and after
+	n, there, named := -1, map[string]bool{}, map[string]bool{} // hashes of blobs, before and after
 	for rec, err := range recs {
 		if err != nil {
 			return err
@@ -179,8 +180,8 @@ func addBlobs(set map[string]bool, e transcript.Entry) {
 	}
 }
 
-// understood reports that a newer program has written an entry, whose words this
-// one might miss.
+// understood returns an error for an entry of a newer program, because this program
+// might miss words in it.
 func understood(e transcript.Entry) error {
 	switch b := e.Body.(type) {
 	case transcript.Header:
@@ -201,9 +202,9 @@ func (x *eraser) place(kind, entry string) transcript.Place {
 
 func (x *eraser) note(kind, entry string) { x.places = append(x.places, x.place(kind, entry)) }
 
-// changed returns the n-th entry as it is to be.
+// changed returns the new form of the n-th entry.
 func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
-	if _, imported := e.Source(); imported { // another entry to erase may share it
+	if _, imported := e.Source(); imported { // another erased entry may share the source line
 		x.beside = append(x.beside, x.place("source", e.ID))
 		e = e.WithLine(nil)
 	}
@@ -235,16 +236,17 @@ func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 	return e
 }
 
-// unhashed reports whether the hash of a batch goes, which is in its first entry and in keys.
+// unhashed reports whether the hash of an entry's batch must go. The first entry of a
+// batch and keys hold the hash.
 func (x *eraser) unhashed(e transcript.Entry) bool {
 	at, here := x.lineOf(e.ID)
 	return here && x.hashed[at.batch] && e.Idem != "" && e.IdemHash != transcript.ErasedHash
 }
 
-// restanding returns an entry without the state that goes.
+// restanding returns an entry without the erased parts of its state.
 func (x *eraser) restanding(e transcript.Entry) transcript.Entry {
 	was := e.Standing()
-	if _, isHeader := e.Body.(transcript.Header); isHeader && x.match == nil { // of lines that a fork lacks
+	if _, isHeader := e.Body.(transcript.Header); isHeader && x.match == nil { // keys of lines that a fork lacks
 		for _, held := range was {
 			if held.Idem != "" && x.gone[held.ID] {
 				x.kept = append(x.kept, x.place(idemKey, held.ID))
@@ -304,11 +306,11 @@ func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 	return e
 }
 
-// unsigned returns an entry without reasoning, without blocks that package transcript
-// does not know, such as blocks of provider tools, and without data that
-// only the provider reads. A provider may refuse these after a changed request, and
-// they may repeat erased words. An entry without any of them is returned as it is; any
-// other gets a new line.
+// unsigned returns an entry without reasoning, without data that only the provider
+// reads, and without blocks that package transcript does not know, such as blocks of
+// provider tools. A provider may refuse these after a changed request, and they may
+// repeat erased words. If the entry contains none of them, it is returned unchanged.
+// Otherwise it gets a new line.
 func unsigned(e transcript.Entry) transcript.Entry {
 	f, _ := e.Body.(transcript.MessageLine)
 	changed := len(f.Ext) > 0
@@ -328,8 +330,8 @@ func unsigned(e transcript.Entry) transcript.Entry {
 	return e.WithLine(nil)
 }
 
-// unsignedBlock returns what stays of a block, nil if nothing does, and whether that
-// is less than all of it.
+// unsignedBlock returns the rest of a block, or nil if nothing remains, and whether it
+// removed anything.
 func unsignedBlock(b transcript.Block, role transcript.Role) (changed bool, stays transcript.Block) {
 	switch b := b.(type) {
 	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
@@ -344,29 +346,29 @@ func unsignedBlock(b transcript.Block, role transcript.Role) (changed bool, stay
 		}
 	case transcript.ToolCallBlock:
 		return len(b.Extra) > 0, transcript.ToolCallBlock{ID: b.ID, Name: b.Name, Input: b.Input}
-	case transcript.ToolResultBlock: // names the tool set of its call
+	case transcript.ToolResultBlock: // Extra names the tool set of its call
 		changed, b.Extra = len(b.Extra) > 0, nil
 		return changed, b
 	}
 	return false, b
 }
 
-// recompacted returns a compaction without the carried items that go. If its
-// summary has read something that goes, it gets another one, made of the remaining text.
+// recompacted returns a compaction without erased carried items. If its summary may
+// have read erased words, the compaction gets a new summary of the remaining text.
 func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int) transcript.Entry {
 	c, dropped := c.WithoutCarried(func(entry string) bool { return x.gone[entry] || entry == "" && n > x.first })
 	summed := c.Summary != transcript.ErasedText && (x.gone[e.ID] && !e.Erased || x.summarizes(c, n))
 	if !dropped && !summed {
 		return e
 	}
-	x.first = min(x.first, n) // models have seen it as it was
+	x.first = min(x.first, n) // models have seen the old form
 	if dropped {
 		x.note("carried", e.ID)
 	}
 	if summed {
 		x.note("summary", e.ID)
 		c.Summary = x.summary(c.CoversTo)
-		e.Erased = e.Erased || x.asked[e.ID] // the next erase finds that it is done
+		e.Erased = e.Erased || x.asked[e.ID] // so the next erase finds it done
 	}
 	e.Body = c
 	e = e.WithLine(nil)
@@ -376,14 +378,13 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int)
 	return e
 }
 
-// summarizes reports whether the summary of the n-th line may have read something that
-// goes.
+// summarizes reports whether the summary of the n-th line may have read erased words.
 func (x *eraser) summarizes(c transcript.Compaction, n int) bool {
 	return x.covers(c.CoversTo, n) || n >= x.first && slices.ContainsFunc(c.Read, func(id string) bool { return x.gone[id] })
 }
 
-// covers reports whether a text in the n-th line, of entries up to one, may repeat
-// something that goes. A fork lacks the entries of its first summary.
+// covers reports whether a text in the n-th line about the entries up to an ID may
+// repeat erased words. A fork lacks the entries of its first summary.
 func (x *eraser) covers(to string, n int) bool {
 	at, here := x.lineOf(to)
 	if !here {
@@ -404,7 +405,7 @@ func (x *eraser) summary(to string) string {
 		msgs = msgs[:i]
 	}
 	text, err := compact.Extractive{}.Summarize(context.Background(), compact.Input{Messages: msgs})
-	if err != nil { // nothing is left
+	if err != nil { // no text is left to summarize
 		return transcript.ErasedText
 	}
 	return text

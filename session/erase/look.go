@@ -12,26 +12,26 @@ import (
 )
 
 // A look finds the entries to erase in sessions that a plan has not reached yet. It
-// passes IDs on between the sessions of a descent until no session has new ones.
+// passes IDs between sessions related by descent until none gets new ones.
 type look struct {
 	st    *session.Store
 	plan  *Plan
 	rows  map[session.Ref]session.Info // all sessions
-	fresh []session.Info               // those to look at
-	whole map[session.Ref]bool         // sessions that go as a whole
-	forks map[session.Ref][]fork       // session -> fresh ones that descend from it and stay
+	fresh []session.Info               // sessions to look at
+	whole map[session.Ref]bool         // sessions to erase as a whole
+	forks map[session.Ref][]fork       // session -> fresh sessions that descend from it and stay
 
-	asked map[session.Ref]map[string]bool // may name sessions that were deleted
+	asked map[session.Ref]map[string]bool // entries to erase; the sessions may be deleted
 	queue []session.Ref                   // to visit
-	due   map[session.Ref]bool            // the same
-	found map[session.Ref]*eraser         // of sessions that were visited and stay
-	here  map[string]bool                 // requested entries that a session holds
+	due   map[session.Ref]bool            // the sessions in queue
+	found map[session.Ref]*eraser         // erasers of sessions that were visited and stay
+	here  map[string]bool                 // entries that some session holds
 }
 
 // A fork descends from another session, directly or not.
 type fork struct {
 	session.Ref
-	entry string // of the other session: the fork holds nothing that came later
+	entry string // the last entry of the other session that the fork can hold
 }
 
 // newLook returns a look at the sessions of a store that are not in seen.
@@ -57,8 +57,9 @@ func newLook(st *session.Store, p *Plan, rows []session.Info, seen map[session.R
 	return l
 }
 
-// find returns an eraser for each session with something to erase, and for sessions of
-// the plan even if nothing is left there. It continues after an error.
+// find returns an eraser for each session with words to erase. It also returns one for
+// each session of the plan, even if no words are left there. It continues after an
+// error.
 func (l *look) find(ctx context.Context, chosen []Selection) (found []*eraser, err error) {
 	var errs []error
 	fresh := map[session.Ref]bool{}
@@ -91,7 +92,7 @@ func (l *look) find(ctx context.Context, chosen []Selection) (found []*eraser, e
 	return found, errors.Join(errs...)
 }
 
-// ask adds entries to those of a session.
+// ask adds entries to erase in a session.
 func (l *look) ask(ref session.Ref, ids ...string) {
 	if l.whole[ref] {
 		return
@@ -117,8 +118,8 @@ func (l *look) enqueue(ref session.Ref) {
 	}
 }
 
-// late reports whether a fork was made of a session of the plan while that was deleted:
-// all lines that it was made with go.
+// late reports whether a fork was made from a session of the plan during its deletion.
+// All copied lines of such a fork go.
 func (l *look) late(row session.Info) bool {
 	if _, here := l.rows[linked(row.Base)]; here || row.Base.Session == "" {
 		return false
@@ -131,8 +132,8 @@ func (l *look) late(row session.Info) bool {
 	return false
 }
 
-// visit finds the entries to erase in a session, and asks for them in the sessions that
-// may hold copies, or summaries that have read them.
+// visit finds the entries to erase in a session. It asks for them in related sessions,
+// which may hold copies, or summaries that have read them.
 func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	x, row, gone := l.plan.eraser(ref, l.asked[ref]), l.rows[ref], l.asked[ref]
 	here := row.ID != ""
@@ -183,7 +184,7 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	late := l.late(row)
 	for id, p := range at {
 		switch {
-		case p.line > row.Base.Lines || id == ref.ID: // it is no copy
+		case p.line > row.Base.Lines || id == ref.ID: // not a copy
 		case gone[id]:
 			l.askBases(row, id)
 		case late:
@@ -193,8 +194,8 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	return nil
 }
 
-// kept returns the places that an eraser keeps, idempotency keys only if the session has
-// them from another owner.
+// kept returns the places that an eraser keeps. It includes idempotency keys only if
+// the session has them from another owner.
 func (l *look) kept(x *eraser) []transcript.Place {
 	if l.inherits(l.rows[x.ref]) {
 		return x.kept
@@ -202,8 +203,8 @@ func (l *look) kept(x *eraser) []transcript.Place {
 	return slices.DeleteFunc(slices.Clone(x.kept), func(p transcript.Place) bool { return p.Kind == idemKey })
 }
 
-// keys returns the places of keys that forks have taken over from another owner. It leaves
-// out forks of the trash in which something was found: they are deleted.
+// keys returns the places of keys that forks have taken over from another owner. It
+// leaves out forks that will be deleted: forks in the trash with words to erase.
 func (l *look) keys(found []*eraser) (kept []transcript.Place) {
 	goes := func(row session.Info) bool {
 		erased := func(x *eraser) bool { return x.ref == row.Ref && len(x.places) > 0 }
@@ -217,8 +218,8 @@ func (l *look) keys(found []*eraser) (kept []transcript.Place) {
 	return kept
 }
 
-// inherits reports whether a session descends from one of another owner that goes as a
-// whole.
+// inherits reports whether a session descends from another owner's session that goes as
+// a whole.
 func (l *look) inherits(row session.Info) bool {
 	return slices.ContainsFunc(row.Descent, func(base transcript.Link) bool {
 		i := slices.Index(l.plan.Sessions, linked(base))
@@ -226,8 +227,8 @@ func (l *look) inherits(row session.Info) bool {
 	})
 }
 
-// askBases asks for a copied entry in the nearest base that exists, and in the forks of
-// those that were deleted.
+// askBases asks for a copied entry in the nearest base that exists. It also asks in
+// nearer bases that were deleted, for their other forks.
 func (l *look) askBases(row session.Info, id string) {
 	for _, base := range slices.Backward(row.Descent) {
 		l.ask(linked(base), id)
@@ -237,11 +238,12 @@ func (l *look) askBases(row session.Info, id string) {
 	}
 }
 
-// rereads is how often a session is read again because another erase has replaced it.
+// rereads is the number of attempts to read a session that other erases replace.
 const rereads = 10
 
-// unlessGone calls f, which reads a session, again if the session was replaced. It
-// reports false if the session does not exist and therefore holds no words.
+// unlessGone calls f, which reads a session, and calls it again if the session was
+// replaced. It returns false if the session does not exist and therefore holds no
+// words.
 func unlessGone(f func() error) (here bool, err error) {
 	for range rereads {
 		if err = f(); errors.Is(err, fs.ErrNotExist) {

@@ -12,60 +12,58 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Erasure selects what to erase. The fields add up, with one exception: with a
-// Match, Owner and Sessions only limit the sessions in which it selects entries,
-// and the sessions stay.
+// Erasure selects data to erase. The fields add up, with one exception. With a Match,
+// the fields Owner and Sessions only limit the sessions whose entries it selects, and
+// the sessions stay.
 type Erasure struct {
-	// Owner is a person: all of their sessions go, with transcripts, rows,
-	// archives and blobs, and the entries that other sessions have copied from
-	// them. Empty selects no person.
+	// Owner is a person. All sessions of the owner go, with transcripts, rows, archives
+	// and blobs. So do entries that other sessions have copied from them. Empty selects
+	// no person.
 	Owner string
 	// Sessions go in the same way.
 	Sessions []session.Ref
-	// Entries go, and the sessions stay. Copies of the entries in forks go as well,
-	// even if the session of a Selection was deleted.
+	// Entries go, and their sessions stay. Copies of the entries in forks also go, even
+	// if the session of a Selection was deleted.
 	Entries []Selection
-	// Match reports whether an entry goes. It is called with every entry, the
-	// header included, and with the text of each draft as a whole. It must be a
-	// pure function: Run calls it again, also for entries appended since the
-	// plan. Nil matches nothing. With Sessions and no Owner the Erasers erase
-	// nothing.
+	// Match reports whether an entry goes. It is called with every entry, including the
+	// header, and with the whole text of each draft. It must be a pure function,
+	// because Run calls it again, and also calls it for entries appended since the
+	// plan. Nil matches nothing. With Sessions and no Owner, the Erasers erase nothing.
 	Match func(transcript.Entry) bool
 }
 
-// Selection is entries of a session.
+// A Selection names entries of a session.
 type Selection struct {
 	Session session.Ref `json:"session"`
 	Entries []string    `json:"entries"`
 }
 
-// A Plan lists the data that [Run] will erase. It holds IDs and no text, so it may be
-// shown to a person, stored and used later. Run also takes the copies of its entries in
-// forks that were made since. A plan that was read back from JSON has no Match any
-// more: it erases the listed entries, not later ones, and cannot be used with Erasers.
+// A Plan lists the data that [Run] will erase. It holds IDs and no text, so it can be
+// shown to a person, stored and used later. Run also erases copies of its entries in
+// forks that were made since. A plan read back from JSON has no Match. It erases the
+// listed entries but not later ones, and cannot be used with Erasers.
 type Plan struct {
 	ID       string        `json:"id"`
 	At       time.Time     `json:"at"`
-	Sessions []session.Ref `json:"sessions,omitempty"` // those that go as a whole
-	// Owners are the owners of Sessions. A session with another one was made since, and
-	// stays.
+	Sessions []session.Ref `json:"sessions,omitempty"` // sessions that go as a whole
+	// Owners are the owners of Sessions. If a session now has another owner, it was
+	// made since and stays.
 	Owners   []string      `json:"owners,omitempty"`
 	Entries  []Selection   `json:"entries,omitempty"`
-	Archived []session.Ref `json:"archived,omitempty"` // sessions of Entries that are archived, and will be again
-	// Places are all places that something goes from, including places of the
-	// Erasers.
+	Archived []session.Ref `json:"archived,omitempty"` // sessions of Entries to be archived again
+	// Places are all places with data to erase, including places of the Erasers.
 	Places []transcript.Place `json:"places"`
-	// Kept are entries that Match matches even when they are erased, because names
-	// of tools and values, keys and IDs stay. They are also the idempotency keys and the
-	// key that a fork for another owner has taken over from a session that goes. Erase the
-	// session if these must go.
+	// Kept are places of entries that Match still matches after the erase, because
+	// names of tools and values, keys and IDs stay. Kept also lists idempotency keys
+	// and the key that a fork for another owner has taken over from an erased session.
+	// To remove all of these, erase the sessions.
 	Kept []transcript.Place `json:"kept,omitempty"`
 
 	subject *transcript.Subject  // nil if the plan was read back from JSON
-	among   map[session.Ref]bool // what Match is for; nil is every session
+	among   map[session.Ref]bool // the sessions for Match; nil means all
 }
 
-// match is the Match of the Erasure, or nil.
+// match returns the Match of the Erasure, or nil.
 func (p *Plan) match() func(transcript.Entry) bool {
 	if p.subject == nil {
 		return nil
@@ -73,8 +71,8 @@ func (p *Plan) match() func(transcript.Entry) bool {
 	return p.subject.Match
 }
 
-// The subject for the Erasers is empty if the plan covers only matches in given
-// sessions.
+// The result is the subject for the Erasers. It is empty if the plan covers only
+// matches in given sessions.
 func (p *Plan) beside() transcript.Subject {
 	if p.among != nil && p.subject.Owner == "" {
 		return transcript.Subject{}
@@ -82,18 +80,18 @@ func (p *Plan) beside() transcript.Subject {
 	return *p.subject
 }
 
-// Receipt reports on an erase.
+// A Receipt reports the results of an erase.
 type Receipt struct {
-	ID   string    `json:"id"` // of the plan
+	ID   string    `json:"id"` // the ID of the plan
 	Done time.Time `json:"done"`
-	// Places are those that something was erased from.
+	// Places are all places from which data was erased.
 	Places []transcript.Place `json:"places"`
-	Kept   []transcript.Place `json:"kept,omitempty"` // as of the plan
-	// Beyond describes data out of reach of an erase.
+	Kept   []transcript.Place `json:"kept,omitempty"` // like the Kept of a Plan
+	// Beyond describes data that an erase cannot reach.
 	Beyond []string `json:"beyond"`
 }
 
-// beyondReach is the end of every Beyond, after the part of the driver.
+// beyondReach ends every Beyond, after the part of the driver.
 var beyondReach = []string{
 	"exports",
 	"what model providers and tools were sent",
@@ -113,7 +111,7 @@ func scan(ctx context.Context, st *session.Store, ref session.Ref) records {
 	}
 }
 
-// get returns a session, in the trash or not.
+// get returns a session, even from the trash.
 func get(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
 	s, err := st.Get(ctx, ref)
 	if s != nil {
@@ -122,7 +120,7 @@ func get(ctx context.Context, st *session.Store, ref session.Ref) (*session.Sess
 	return s, err
 }
 
-// all returns all sessions, and the ledgers of package session/retain.
+// all returns all sessions, including the ledgers of package session/retain.
 func all(ctx context.Context, st *session.Store) ([]session.Info, error) {
 	rows, err := st.List(ctx, &session.ListOptions{State: session.EveryState})
 	if err != nil {
@@ -134,7 +132,7 @@ func all(ctx context.Context, st *session.Store) ([]session.Info, error) {
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// linked returns the session that a link is to.
+// linked returns the session that a link names.
 func linked(l transcript.Link) session.Ref { return session.Ref{Agent: l.Agent, ID: l.Session} }
 
 // about names a session in an error.

@@ -15,11 +15,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Preview finds every place that holds something of an [Erasure], in the store and
-// with the Erasers, and changes nothing. It reads the transcripts of the sessions and of
-// those related to them by forks; with Match alone it reads the whole store. A session
-// that does not exist gives an error that matches [fs.ErrNotExist], unless its
-// forks hold the entries that are selected of it.
+// Preview finds every place that holds a part of an [Erasure], in the store and with
+// the Erasers, and changes nothing. It reads the transcripts of the sessions, and of
+// sessions related to them by forks. With only a Match it reads the whole store. A
+// session that does not exist gives an error that matches [fs.ErrNotExist], unless its
+// forks hold the entries selected of it.
 func Preview(ctx context.Context, st *session.Store, what Erasure, also ...transcript.Eraser) (Plan, error) {
 	p, err := preview(ctx, st, what, also)
 	if err != nil {
@@ -33,7 +33,7 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	case what.Owner != "" && scope != "" && what.Owner != scope:
 		return p, errForeign
 	case what.Owner == "" && len(what.Sessions) == 0 && len(what.Entries) == 0 && what.Match == nil:
-		return p, &session.InputError{Reason: "the erasure names nothing: nothing was erased; set one of its fields"}
+		return p, &session.InputError{Reason: "the erasure selects nothing: nothing was erased; set one of its fields"}
 	case !utf8.ValidString(what.Owner):
 		return p, &session.InputError{Member: "owner", Reason: fmt.Sprintf("%q is not valid UTF-8", what.Owner)}
 	}
@@ -71,7 +71,7 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 	for _, s := range what.Entries {
 		_, here := l.rows[s.Session]
 		if !here && !slices.ContainsFunc(s.Entries, func(id string) bool { return l.here[id] }) {
-			return p, about(s.Session, fmt.Errorf("it and its entries in other sessions: %w", fs.ErrNotExist))
+			return p, about(s.Session, fmt.Errorf("neither it nor its entries in other sessions exist: %w", fs.ErrNotExist))
 		}
 	}
 	p.Kept = l.keys(found)
@@ -94,10 +94,10 @@ func preview(ctx context.Context, st *session.Store, what Erasure, also []transc
 }
 
 // errForeign hides the sessions of other owners.
-var errForeign = fmt.Errorf("there are no such sessions in the scope: %w", fs.ErrNotExist)
+var errForeign = fmt.Errorf("no such sessions in the scope: %w", fs.ErrNotExist)
 
-// wholeOf returns the places that a whole session is in. One that cannot be read goes
-// all the same.
+// wholeOf returns the places that hold parts of a whole session. A session that cannot
+// be read goes all the same.
 func wholeOf(ctx context.Context, st *session.Store, row session.Info) (places []transcript.Place) {
 	place := transcript.Place{Kind: "transcript", Agent: row.Agent, Session: row.ID}
 	if row.State == session.Archived || row.State == session.Trashed {

@@ -9,8 +9,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// agent has a session for each unfinished plan, with the ID of the plan. The plan is in
-// its custom lines, which add up. A running erase holds the turn lock.
+// agent is the agent of unfinished plans. Each plan is a session with the ID of the
+// plan. Its custom lines add up to the plan. A running erase holds the turn lock.
 const agent = "_erase"
 
 // name is the name of the custom lines.
@@ -24,7 +24,7 @@ type run struct {
 	receipt Receipt
 }
 
-// locked calls do while this process alone carries out the stored plan with an ID.
+// locked calls do under the lock of the stored plan with an ID.
 func (r *run) locked(ctx context.Context, id string, do func() error) (err error) {
 	if r.stored, err = r.st.Get(ctx, session.Ref{Agent: agent, ID: id}); err != nil {
 		return err
@@ -33,12 +33,12 @@ func (r *run) locked(ctx context.Context, id string, do func() error) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unlock() }() // ends with the process at the latest
+	defer func() { _ = unlock() }() // the lock ends with the process at the latest
 	return do()
 }
 
-// store stores the lists of a plan, with a line for each session, and returns when they are
-// on stable storage.
+// store stores the lists of a plan, with a line for each selection of entries. When it
+// returns, they are on stable storage.
 func (r *run) store(ctx context.Context, p Plan) error {
 	parts := []Plan{{ID: p.ID, At: p.At, Sessions: p.Sessions, Owners: p.Owners, Archived: p.Archived}}
 	for _, s := range p.Entries {
@@ -72,7 +72,7 @@ func (r *run) read(ctx context.Context) error {
 			}
 			var part Plan
 			if err := json.Unmarshal(c.Data, &part); err != nil {
-				return fmt.Errorf("the plan cannot be read: plan it again, then delete this session: %w", err)
+				return fmt.Errorf("the plan cannot be read: make a new plan, then delete this session: %w", err)
 			}
 			p.Sessions, p.Owners = append(p.Sessions, part.Sessions...), append(p.Owners, part.Owners...)
 			p.Archived, p.Entries = append(p.Archived, part.Archived...), append(p.Entries, part.Entries...)

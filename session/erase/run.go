@@ -13,24 +13,24 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Run carries out a plan. When the error is nil, nothing that the plan selects is left
-// in the store or with the Erasers: not in transcripts, rows, archives, summaries and
+// Run carries out a plan. If the error is nil, no data that the plan selects is left in
+// the store or with the Erasers: not in transcripts, rows, archives, summaries and
 // carried members, clips, sources of imports, drafts, state or blobs. Sessions that
-// lost only entries still load, and their histories are as valid as before. They also
-// lose the reasoning after an erased entry, because a provider would refuse it there. A
-// retry under the idempotency key of an erased append is still found as repeated. A
-// fork made during the deletion of its base loses all copied lines. A session in the
-// trash that holds something of the plan is deleted.
+// lost only entries still load, and their histories stay valid. They also lose the
+// reasoning after an erased entry, because a provider would refuse it there. A retry
+// under the idempotency key of an erased append is still recognised as repeated. A fork
+// made during the deletion of its base loses all copied lines. A session in the trash
+// that holds data of the plan is deleted.
 //
-// Run first stores the plan. After an error it may be called again with the same plan,
-// and the receipt is about that call alone. After a kill, [Resume] finishes the erase in
-// the store; for the Erasers, plan again. A plan that another process is carrying out
-// gives an error that matches [session.ErrBusy]. Other users of an erased session get
-// [session.ErrReplaced] once, in a running turn too, and loops that follow it end as if
-// it had been deleted.
+// Run first stores the plan. After an error, Run may be called again with the same
+// plan; each receipt covers one call. After a kill, [Resume] finishes the erase in the
+// store. For the Erasers, make a new plan. If another process is carrying out the plan,
+// the error matches [session.ErrBusy]. Other users of an erased session get
+// [session.ErrReplaced] once, even in a running turn. Loops that follow the session end
+// as if it had been deleted.
 //
-// Without a driver.Rewriter only whole sessions can be erased, and not the copies in
-// forks that are made during the call; any other plan gives an error that matches
+// Without a driver.Rewriter, Run can erase only whole sessions, and no copies in forks
+// made during the call. Any other plan gives an error that matches
 // [errors.ErrUnsupported].
 func Run(ctx context.Context, st *session.Store, p Plan, also ...transcript.Eraser) (Receipt, error) {
 	r := run{st: st, plan: &p, receipt: Receipt{ID: p.ID, Beyond: slices.Concat(st.Beyond(), beyondReach)}}
@@ -43,15 +43,15 @@ func Run(ctx context.Context, st *session.Store, p Plan, also ...transcript.Eras
 	return r.receipt, err
 }
 
-// Resume finishes the erases that killed processes have begun, each in the scope in which
-// it was begun. Erases that a live process carries out continue there. Programs that open
-// a store for writing call it at their start; if there is nothing to finish it lists one
-// agent.
+// Resume finishes the erases that killed processes have begun, each in its original
+// scope. It leaves erases alone that a live process is carrying out. Programs that open
+// a store for writing call it at their start. If there is nothing to finish, it only
+// lists one agent.
 func Resume(ctx context.Context, st *session.Store) error {
 	stored, err := st.List(ctx, &session.ListOptions{Key: session.Key{Agent: agent}, State: session.AnyState})
 	for _, info := range stored {
 		one := resume(ctx, st, info)
-		if one != nil && !errors.Is(one, session.ErrBusy) && !errors.Is(one, fs.ErrNotExist) { // else another process has it, or had
+		if one != nil && !errors.Is(one, session.ErrBusy) && !errors.Is(one, fs.ErrNotExist) { // else another process is finishing it, or has finished it
 			err = errors.Join(err, fmt.Errorf("erase: finish %s: %w", info.ID, one))
 		}
 	}
@@ -92,7 +92,7 @@ func (r *run) start(ctx context.Context, also []transcript.Eraser) (err error) {
 		p.subject = &own
 	}
 	_, err = r.st.Create(ctx, session.Key{Agent: agent}, &session.CreateOptions{ID: p.ID, Title: "an erase"})
-	if err != nil && !errors.Is(err, fs.ErrExist) { // else an earlier try has made it
+	if err != nil && !errors.Is(err, fs.ErrExist) { // else an earlier try has created it
 		return err
 	}
 	return r.locked(ctx, p.ID, func() error {
@@ -122,9 +122,9 @@ func (r *run) finish(ctx context.Context) error {
 }
 
 // erase erases the data in the store. It lists the sessions again until new ones hold
-// nothing to erase. Then every base of a later fork is clean, because Fork refuses one that
-// was rewritten since it was read. Whole sessions go last, and forks that were made of them
-// until then after that.
+// nothing to erase. Then the base of every later fork is clean, because Fork refuses a
+// base that was rewritten since it was read. Whole sessions go last. After them go the
+// copies in forks that were made from them until then.
 func (r *run) erase(ctx context.Context) error {
 	seen, deleted, restored := map[session.Ref]bool{}, len(r.plan.Sessions) == 0, 0
 	for {
@@ -175,7 +175,7 @@ func (r *run) erase(ctx context.Context) error {
 	}
 }
 
-// note adds to the plan what it has not listed before.
+// note adds newly found entries to the plan and stores them.
 func (r *run) note(ctx context.Context, l *look, found []*eraser) error {
 	var now Plan
 	known := map[session.Ref]map[string]bool{}
@@ -209,7 +209,7 @@ func (r *run) whole(ctx context.Context, rows map[session.Ref]session.Info) erro
 	for i, ref := range r.plan.Sessions {
 		row, here := rows[ref]
 		if owners := r.plan.Owners; here && len(owners) == len(r.plan.Sessions) && row.Owner != owners[i] {
-			continue // another session got the ID since
+			continue // another session now has the ID
 		}
 		row.Ref = ref
 		errs = append(errs, r.delete(ctx, row, func() error { return r.st.Delete(ctx, ref) }))
@@ -217,7 +217,7 @@ func (r *run) whole(ctx context.Context, rows map[session.Ref]session.Info) erro
 	return errors.Join(errs...)
 }
 
-// delete deletes a session with remove, unless it is gone.
+// delete deletes a session with remove, unless it no longer exists.
 func (r *run) delete(ctx context.Context, row session.Info, remove func() error) error {
 	places := wholeOf(ctx, r.st, row)
 	err := remove()
@@ -229,8 +229,8 @@ func (r *run) delete(ctx context.Context, row session.Info, remove func() error)
 	return err
 }
 
-// entries erases entries of one session, if it has any. An archived session is archived
-// again. It reports whether the session is there and its new lines are.
+// entries erases entries of one session, if it has any. It archives an archived session
+// again. It reports whether the session exists and its new lines are in place.
 func (r *run) entries(ctx context.Context, x *eraser) (here bool, err error) {
 	rewrite := func() error {
 		s, err := get(ctx, r.st, x.ref)
@@ -238,7 +238,7 @@ func (r *run) entries(ctx context.Context, x *eraser) (here bool, err error) {
 			return err
 		}
 		return s.Rewrite(ctx, func(recs records, write func(transcript.Entry) error) error {
-			if err := x.find(recs); err != nil || len(x.places) == 0 { // nothing, or an earlier try has ended before the blobs went
+			if err := x.find(recs); err != nil || len(x.places) == 0 { // nothing to erase, or an earlier try ended before its blobs went
 				return err
 			}
 			return x.lines(recs, write)

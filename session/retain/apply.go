@@ -13,18 +13,18 @@ import (
 
 // A Report lists the results of [Apply].
 type Report struct {
-	Items []Result `json:"items"` // in the order of the plan, up to the place where Apply stopped
+	Items []Result `json:"items"` // in the order of the plan, up to the session where Apply stopped
 	Freed int64    `json:"freed"` // bytes of the transcripts that were archived or deleted
 }
 
 // A Result is the fate of one session of a plan.
 type Result struct {
 	session.Ref
-	// Outcome is done, changed (the session was written to or deleted since the plan
-	// was made), protected or failed.
+	// Outcome is done, changed, protected or failed. Changed means that the session was
+	// written to or deleted since the plan was made.
 	Outcome string `json:"outcome"`
-	// Reason is why a session is protected, as in [Item], or turn if a turn is
-	// running; of a failure it is the text of the error.
+	// Reason is the protection of a protected session, as in [Item], or turn if a turn
+	// is running. For a failure it is the text of the error.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -41,19 +41,21 @@ type protectedError string
 
 func (e protectedError) Error() string { return "protected: " + string(e) }
 
-// Apply carries out a plan, and adds the sessions that it deletes to the ledger, see
-// [Removals]. It checks each session again just before. The session stays
-// if anything was appended since the plan was made, if it is protected now, if a turn is
-// running, or if it is no longer too old because a clock was corrected. The store checks
-// under its locks that nothing was appended, so no acknowledged message is lost.
+// Apply carries out a plan, and adds each session that it deletes to the ledger, see
+// [Removals]. It checks each session again just before it changes it. The session stays
+// if anything was appended since the plan was made, if it is protected now, or if a
+// turn is running. It also stays if it is no longer too old, because a clock was
+// corrected. The store checks under its locks that nothing was appended, so no
+// acknowledged message is lost.
 //
-// A plan for more than a quarter of the sessions is refused with [ErrForce] unless its
-// Force is set. Then the trash stays as well, because a fast clock may have made the plan.
-// Any plan is refused if the clock went back: if the plan, or the last message of more than a quarter of the
-// sessions, is more than an hour later than now. If a session fails, Apply continues with
-// the others, and the error joins all failures. The same plan may be applied again, for
-// example after a crash. If the driver cannot archive, the first session to archive gives
-// an error that matches [errors.ErrUnsupported].
+// Apply refuses a plan for more than a quarter of the sessions with [ErrForce], unless
+// its Force is set. The trash of a refused plan also stays, because a fast clock may
+// have made the plan. Without Force, Apply also refuses a plan if the clock went back:
+// if the plan, or the last message of more than a quarter of the sessions, is more than
+// an hour later than now. If a session fails, Apply continues with the others, and the
+// error joins all failures. The same plan may be applied again, for example after a
+// crash. If the driver cannot archive, the first session to archive gives an error that
+// matches [errors.ErrUnsupported].
 func Apply(ctx context.Context, st *session.Store, plan Plan) (Report, error) {
 	a := application{st: st, plan: plan, report: Report{Items: []Result{}}}
 	err := a.run(ctx)
@@ -98,13 +100,13 @@ func (a *application) check(ctx context.Context) error {
 	}
 	infos, err := a.st.List(ctx, &session.ListOptions{State: session.AnyState, Since: a.plan.now().Add(recentAge)})
 	ahead := slices.DeleteFunc(infos, func(info session.Info) bool { return !selectable(info, a.plan.Delete) })
-	if err == nil && len(ahead) > 0 && 4*len(ahead) > a.plan.Of { // a few come from imports, and from programs with a wrong clock
+	if err == nil && len(ahead) > 0 && 4*len(ahead) > a.plan.Of { // a few sessions come from imports, or from programs with a wrong clock
 		err = a.plan.checkClock(ahead[0].UpdatedAt)
 	}
 	return err
 }
 
-// apply archives or deletes a session if nothing speaks against it.
+// apply archives or deletes a session, unless it is protected or has changed.
 func (a *application) apply(ctx context.Context, item Item) error {
 	if item.Protected != "" {
 		return protectedError(item.Protected)
@@ -120,20 +122,20 @@ func (a *application) apply(ctx context.Context, item Item) error {
 		return a.st.SetState(ctx, item.Ref, session.Archived, now.End)
 	}
 	remove := func() error { return a.st.DeleteAt(ctx, item.Ref, now.End) }
-	if now.ID == "" { // nothing ends there
+	if now.ID == "" { // changed or deleted: its zero End fits no log
 		err = remove()
 	} else {
 		err = account(ctx, a.st, now, item.Why, a.plan.now(), remove)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // by an earlier call, or another program
+		return nil // deleted by an earlier call, or another program
 	}
 	return err
 }
 
-// look returns the session as it is now. If anything was appended since the plan was
-// made, or the session was deleted, it returns the zero Info, whose End fits no log.
-// It reads the index alone.
+// look returns the current Info of a session. If anything was appended since the plan
+// was made, or the session was deleted, it returns the zero Info, whose End fits no
+// log. It reads only the index.
 func (a *application) look(ctx context.Context, item Item) (session.Info, error) {
 	at := &session.ListOptions{Key: session.Key{Agent: item.Agent}, State: item.state(), Since: item.UpdatedAt, Until: item.UpdatedAt.Add(1), Limit: 16}
 	for {
@@ -149,7 +151,7 @@ func (a *application) look(ctx context.Context, item Item) (session.Info, error)
 	}
 }
 
-// state returns the state by which a list finds the session.
+// state returns the state with which a list finds the session.
 func (item Item) state() session.State {
 	if item.Why == whyTrash {
 		return session.Trashed
@@ -181,10 +183,10 @@ func (a *application) note(item Item, err error) error {
 }
 
 // Run previews and applies p at once and then at every interval, in the goroutine of
-// the caller. It returns only when ctx is done, the store is closed, p or every is
-// invalid, or the driver cannot archive, and the error is never nil. Any other failure,
-// a refused plan included, goes to failed unless that is nil, and the next round tries
-// again.
+// the caller. It returns only if ctx is done, the store is closed, p or every is
+// invalid, or the driver cannot archive. The error is never nil. Run passes any other
+// error to failed, if that is not nil, and tries again in the next round. A refused
+// plan is such an error.
 func Run(ctx context.Context, st *session.Store, p Policy, every time.Duration, failed func(error)) error {
 	if every <= 0 {
 		return fmt.Errorf("retain: run: every %v: %w", every, fs.ErrInvalid)

@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Removal is the account of a deleted session. It holds no words of the session.
+// A Removal is the record of a deleted session. It holds no words of the session.
 type Removal struct {
 	session.Ref
 	Owner     string        `json:"owner,omitempty"`
@@ -30,25 +30,25 @@ type Removal struct {
 // byHand is the rule of [Delete].
 const byHand = "hand"
 
-// ledger is the agent of the ledgers: for each owner a session with a custom line for each
-// deleted session. The ledger of an owner goes when the owner is erased.
+// ledger is the agent of the ledgers. The ledger of an owner is a session with a custom
+// line for each deleted session. It goes when the owner is erased.
 const ledger = "_removed"
 
-// Delete deletes sessions like [session.Store.Delete], and adds each to the ledger of its
-// owner first. See [Removals].
+// Delete deletes sessions like [session.Store.Delete], but first adds each to the
+// ledger of its owner. See [Removals].
 func Delete(ctx context.Context, st *session.Store, refs ...session.Ref) error {
 	var errs []error
 	for _, ref := range refs {
 		info := session.Info{Ref: ref}
 		s, err := st.Get(ctx, ref)
 		if s != nil {
-			if info, err = s.Info(ctx); err != nil { // it can be deleted all the same
+			if info, err = s.Info(ctx); err != nil { // it can still be deleted
 				info, err = session.Info{Ref: s.Ref(), Owner: st.Owner()}, nil
 			}
 		}
 		remove := func() error { return st.Delete(ctx, ref) }
 		if errors.Is(err, fs.ErrNotExist) {
-			err = remove() // which may finish a deletion
+			err = remove() // this may finish a deletion
 		} else if err == nil {
 			err = account(ctx, st, info, byHand, time.Now(), remove)
 		}
@@ -57,9 +57,9 @@ func Delete(ctx context.Context, st *session.Store, refs ...session.Ref) error {
 	return errors.Join(errs...)
 }
 
-// account deletes a session with remove, and writes a line about it before that, so that a
-// kill in between leaves no deletion without a line. On a full disk it writes the line
-// afterwards.
+// account deletes a session with remove. It writes a line about the session before
+// that, so that a kill in between leaves no deletion without a line. If the disk is
+// full, it writes the line afterwards.
 func account(ctx context.Context, st *session.Store, info session.Info, rule string, at time.Time, remove func() error) error {
 	r := Removal{Ref: info.Ref, CreatedAt: info.CreatedAt, At: at.UTC(), Rule: rule, Size: info.Size, Usage: info.Usage}
 	written := write(ctx, st, info.Owner, r)
@@ -67,7 +67,7 @@ func account(ctx context.Context, st *session.Store, info session.Info, rule str
 		return err
 	}
 	if err := write(context.WithoutCancel(ctx), st, info.Owner, r); err != nil {
-		return fmt.Errorf("session %s/%s is deleted, and the ledger lacks it: %w", r.Agent, r.ID, err)
+		return fmt.Errorf("session %s/%s is deleted, but could not be added to the ledger: %w", r.Agent, r.ID, err)
 	}
 	return nil
 }
@@ -96,10 +96,10 @@ func write(ctx context.Context, st *session.Store, owner string, r Removal) erro
 	return err
 }
 
-// Removals returns the sessions that [Apply] and [Delete] have deleted, the latest last. A
-// [session.Store.Scope] returns those of its owner. What an erase or
-// [session.Store.Delete] removes is not among them. The usage of an owner is the sum over
-// the sessions and the removals, until the owner is erased.
+// Removals returns the sessions that [Apply] and [Delete] have deleted, the latest
+// last. For a [session.Store.Scope] it returns the sessions of its owner. It does not
+// include sessions that an erase or [session.Store.Delete] removed. Until an owner is
+// erased, the owner's usage is the sum over the sessions and the removals.
 func Removals(ctx context.Context, st *session.Store) ([]Removal, error) {
 	ledgers, err := st.List(ctx, &session.ListOptions{Key: session.Key{Agent: ledger}, State: session.AnyState})
 	if err != nil {
@@ -113,7 +113,7 @@ func Removals(ctx context.Context, st *session.Store) ([]Removal, error) {
 	for _, info := range ledgers {
 		s, err := st.Get(ctx, info.Ref)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was erased
+			continue // the ledger was erased
 		}
 		if err != nil {
 			return nil, fmt.Errorf("retain: removals: %w", err)
@@ -131,7 +131,7 @@ func Removals(ctx context.Context, st *session.Store) ([]Removal, error) {
 	}
 	all := []Removal{}
 	for _, r := range last {
-		if s, _ := st.Get(ctx, r.Ref); s != nil { // the deletion has failed, or another session has the ID
+		if s, _ := st.Get(ctx, r.Ref); s != nil { // the deletion failed, or another session now has the ID
 			if info, err := s.Info(ctx); err != nil || info.CreatedAt.Equal(r.CreatedAt) {
 				continue
 			}

@@ -13,71 +13,72 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// A Policy selects sessions to archive or delete: those that are too old, and the
+// A Policy selects sessions to archive or delete: sessions that are too old, and the
 // oldest ones beyond a limit. The zero value selects none.
 type Policy struct {
-	// TTL selects sessions that have a TTL of their own, see [session.CreateOptions],
-	// when they are [session.Expired]. Without it they never count as too old.
+	// TTL selects [session.Expired] sessions that have a TTL of their own, see
+	// [session.CreateOptions]. Without it they never count as too old.
 	TTL bool `json:"ttl,omitempty"`
-	// Default is the TTL of sessions without one; 0 is for ever. It counts from
-	// the last user message, else from the creation of the session.
+	// Default is the TTL of sessions without one; 0 means forever. It counts from the
+	// last user message, or from the creation of a session without one.
 	Default time.Duration `json:"default,omitempty"`
 
-	// MaxSessions is how many sessions stay, the newest, and MaxBytes how many bytes
-	// their transcripts may have together; with PerOwner both apply to each owner
-	// alone. PerKey is how many sessions of each key stay. 0 means unlimited.
-	// Protected sessions stay even beyond a limit. A session that is dated more than an
-	// hour ahead of the clock is never selected and does not count.
+	// MaxSessions is the number of newest sessions that stay, and MaxBytes the number
+	// of bytes that their transcripts may have together. With PerOwner both apply to
+	// each owner separately. PerKey is the number of sessions that stay for each key. 0
+	// means unlimited. Protected sessions stay even beyond a limit. A session dated
+	// more than an hour ahead of the clock is never selected and does not count.
 	MaxSessions int   `json:"maxSessions,omitempty"`
 	MaxBytes    int64 `json:"maxBytes,omitempty"`
 	PerOwner    bool  `json:"perOwner,omitempty"`
 	PerKey      int   `json:"perKey,omitempty"`
 
-	// Trash is how long sessions stay in the trash; 0 means 30 days. Then every plan
-	// deletes them.
+	// Trash is the time that sessions stay in the trash; 0 means 30 days. After that,
+	// every plan deletes them.
 	Trash time.Duration `json:"trash,omitempty"`
 
-	// Delete deletes the selected sessions, archived ones too. Otherwise they are
-	// archived, and sessions that are already archived do not count.
+	// Delete deletes the selected sessions, including archived ones. Otherwise they are
+	// archived, and archived sessions do not count.
 	Delete bool `json:"delete,omitempty"`
-	// Keep, if not nil, reports whether to protect a session that was selected.
+	// Keep, if not nil, reports whether to protect a selected session.
 	Keep func(session.Info) bool `json:"-"`
-	// Force allows a plan for more than a quarter of the sessions, and one of a clock that
-	// went back.
+	// Force allows a plan for more than a quarter of the sessions, and a plan whose
+	// clock went back.
 	Force bool `json:"force,omitempty"`
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time `json:"-"`
 }
 
-// A Plan lists the sessions that [Apply] will archive or delete. It is plain data,
-// which may be shown to a person, stored, and applied later.
+// A Plan lists the sessions that [Apply] will archive or delete. It is plain data that
+// can be shown to a person, stored, and applied later.
 type Plan struct {
 	At     time.Time `json:"at"`
 	Delete bool      `json:"delete,omitempty"` // else archive
 	Force  bool      `json:"force,omitempty"`  // see [Policy]
-	Of     int       `json:"of"`               // the number of sessions that could have been selected
-	Items  []Item    `json:"items"`            // the one with the oldest message first
-	Freed  int64     `json:"freed"`            // bytes of the transcripts without protection
+	Of     int       `json:"of"`               // the number of sessions that the policy could select
+	Items  []Item    `json:"items"`            // sessions with the oldest messages first, then the trash
+	Freed  int64     `json:"freed"`            // bytes of the unprotected transcripts
 	// Now is the clock of Apply; nil means time.Now. [Preview] copies it from the policy.
 	Now func() time.Time `json:"-"`
 }
 
-// An Item is a session of a [Plan]. Apply compares the End of its Info. Its Expires
-// may come from [Policy].Default.
+// An Item is a session of a [Plan]. Apply compares the End of its Info. Its Expires may
+// come from [Policy].Default.
 type Item struct {
 	session.Info
-	// Why the session was selected: ttl, count or bytes, or trash, which deletes it.
+	// Why is the reason for the selection: ttl, count, bytes, or trash. Trash deletes
+	// the session.
 	Why string `json:"why"`
-	// Protected is the reason why Apply will leave the session alone, if there is one:
+	// Protected, if set, is the reason why Apply will leave the session alone:
 	//   - keep: see [transcript.Meta];
-	//   - current: it is the current one of its key, and was not selected by ttl;
+	//   - current: it is the current session of its key, and was not selected by ttl;
 	//   - recent: its last message is less than an hour old;
 	//   - kept: by Policy.Keep;
-	//   - clock: the clock was corrected since the plan, and it is not too old.
+	//   - clock: a clock was corrected after the plan was made, and the session is not too old.
 	Protected string `json:"protected,omitempty"`
 }
 
-// Why a session is planned for, and why it is protected.
+// The values of Item.Why and Item.Protected.
 const (
 	whyTTL   = "ttl"
 	whyCount = "count"
@@ -93,19 +94,19 @@ const (
 )
 
 const (
-	recentAge = time.Hour           // how old the last message of a session must be
-	trashAge  = 30 * 24 * time.Hour // how long sessions stay in the trash
+	recentAge = time.Hour           // the minimum age of the last message of a selected session
+	trashAge  = 30 * 24 * time.Hour // the default of Policy.Trash
 )
 
-// Preview returns the sessions that p selects. Like [session.Store.List] it reads the
-// index, and only those transcripts that have changed since the index was written. It
-// changes nothing.
+// Preview returns a plan for the sessions that p selects. It changes nothing. Like
+// [session.Store.List] it reads the index, and only those transcripts that have changed
+// since the index was written.
 //
-// A wrong clock should not cost sessions. Therefore a plan for more than a quarter of the
-// sessions is not applied, nor one of a clock that went back, unless Force is set. Two
+// A wrong clock should not cost sessions. Therefore, without Force, Apply refuses a
+// plan for more than a quarter of the sessions, and a plan whose clock went back. Two
 // wrong clocks go unnoticed. A fast one costs the sessions that will be too old at the
-// time it shows, if they are a quarter or less. Sessions that were written to while the
-// clock was slow look too old once it is right.
+// time it shows, if they are a quarter or less. A slow one dates messages too early, so
+// their sessions look too old once the clock is right.
 //
 // A negative limit gives an error that matches [fs.ErrInvalid].
 func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
@@ -165,10 +166,10 @@ func (p Plan) now() time.Time {
 type choice struct {
 	Policy
 	now time.Time
-	all []Item // the one with the oldest message first
+	all []Item // sessions with the oldest messages first
 }
 
-// times chooses the sessions whose time is over.
+// times chooses the sessions whose TTL is over.
 func (c *choice) times() {
 	for i := range c.all {
 		item := &c.all[i]
@@ -188,7 +189,7 @@ func (c *choice) times() {
 	}
 }
 
-// quotas chooses the oldest of those that are too many.
+// quotas chooses the oldest sessions beyond the limits.
 func (c *choice) quotas() {
 	one := func(*Item) int64 { return 1 }
 	owner := func(item *Item) string {
@@ -202,8 +203,8 @@ func (c *choice) quotas() {
 	c.quota(c.MaxBytes, whyBytes, func(item *Item) int64 { return item.Size }, owner)
 }
 
-// quota keeps the newest sessions of each group that cost at most limit together, and
-// chooses the others.
+// quota keeps the newest sessions of each group, up to limit for the sum of their
+// costs, and chooses the others.
 func (c *choice) quota(limit int64, why string, cost func(*Item) int64, group func(*Item) string) {
 	if limit == 0 {
 		return
@@ -212,10 +213,10 @@ func (c *choice) quota(limit int64, why string, cost func(*Item) int64, group fu
 	for i := range slices.Backward(c.all) {
 		item := &c.all[i]
 		if item.Why != "" && item.Protected == "" {
-			continue // it goes already
+			continue // already chosen
 		}
 		if g := group(item); sums[g]+cost(item) > limit {
-			sums[g] = limit // none that is older has room
+			sums[g] = limit // no older session has room
 			c.choose(item, why)
 		} else {
 			sums[g] += cost(item)
@@ -249,7 +250,7 @@ func protection(info session.Info, over time.Time, why string, now time.Time) st
 
 // ErrForce reports that a plan is for more than a quarter of the sessions, or that the
 // clock went back. Nothing was done.
-var ErrForce = errors.New("the plan is for more than a quarter of the sessions, or the clock went back: look at it, and set its Force if it is right")
+var ErrForce = errors.New("the plan is for more than a quarter of the sessions, or the clock went back: check the plan, and set its Force if it is right")
 
 // check returns an error if the plan must not be applied.
 func (p Plan) check() error {
@@ -260,7 +261,7 @@ func (p Plan) check() error {
 	return p.checkClock(p.At)
 }
 
-// checkClock returns an error if the clock is far before a past time.
+// checkClock returns an error if the clock is well before a past time.
 func (p Plan) checkClock(past time.Time) error {
 	if now := p.now(); !p.Force && now.Add(recentAge).Before(past) {
 		return fmt.Errorf("%w (it is %s, and was %s)", ErrForce, now.UTC().Format(time.RFC3339), past.UTC().Format(time.RFC3339))
@@ -268,7 +269,7 @@ func (p Plan) checkClock(past time.Time) error {
 	return nil
 }
 
-// due is the number of sessions that are not protected.
+// due returns the number of sessions that are not protected.
 func (p Plan) due() (n int) {
 	for _, item := range p.Items {
 		if item.Protected == "" {
@@ -278,7 +279,7 @@ func (p Plan) due() (n int) {
 	return n
 }
 
-// trash is the number of sessions in the trash whose time is over.
+// trash returns the number of sessions in the trash whose time is over.
 func (p Plan) trash() (n int) {
 	for _, item := range p.Items {
 		if item.Why == whyTrash {

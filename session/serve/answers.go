@@ -16,36 +16,36 @@ import (
 )
 
 // A Responder is the agent loop of the application. It answers the messages of users at
-// the end of the history: it calls the model, appends the answer, runs tools, and so on,
-// until an answer has no calls. Text that it writes to a draft of the turn reaches
-// clients with each Flush. It returns when ctx is done: after a request to stop, at the
-// end of Options.Timeout, and when the server is closed.
+// the end of the history: it calls the model, appends the answer and runs tools,
+// until an answer contains no calls. Each Flush sends the text of a draft of the turn
+// to clients. The Responder must return when ctx is done: after a request to stop,
+// after Options.Timeout, and when the server is closed.
 //
-// The turn is ended by the server. If a Responder appends no answer, the
-// clients get an event about that; its error is logged and not sent.
+// The server ends the turn. If a Responder appends no answer, clients get an event
+// that reports this. The error of the Responder is logged and never sent.
 type Responder func(ctx context.Context, s *session.Session, t *turn.Turn) error
 
-// Why a turn has ended without an answer: the Ended of an interrupt.
+// Reasons why a turn ended without an answer, for the field Ended of an interrupt.
 const (
 	endStopped = "stopped" // on request
 	endTimeout = "timeout"
-	endClosed  = "closed" // the server was
-	endFailed  = "failed" // the responder did
-	endLost    = "lost"   // its server was killed
+	endClosed  = "closed" // the server was closed
+	endFailed  = "failed" // the responder failed
+	endLost    = "lost"   // the server of the turn was killed
 )
 
 var (
 	errStopped = errors.New("asked to stop")
-	errTimeout = errors.New("the answer has taken longer than Options.Timeout")
+	errTimeout = errors.New("the answer took longer than Options.Timeout")
 )
 
 // answers is the goroutine that answers texts in a session.
 type answers struct {
-	more atomic.Bool // something was said since it looked
+	more atomic.Bool // a text was queued since the goroutine last looked
 }
 
-// takes returns the reason why the server takes no texts to answer. It runs before
-// they are queued: a client that retries would send them twice.
+// takes returns an error if the server takes no texts to answer. Call it before texts
+// are queued: refused later, a client would retry and queue its text twice.
 func (sv *Server) takes() error {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
@@ -58,8 +58,8 @@ func (sv *Server) takes() error {
 	return nil
 }
 
-// answer has queued texts of a session answered, in the background. If the server is
-// stopping they wait for the next one.
+// answer starts answering the queued texts of a session in the background. If this
+// server is stopping, the texts wait for the next server.
 func (sv *Server) answer(s *session.Session) {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
@@ -101,7 +101,7 @@ func (sv *Server) log(what string, s *session.Session, err error) {
 	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.Ref().ID, "err", discreet(err))
 }
 
-// answerAll answers until nothing is queued.
+// answerAll answers queued texts until the queue is empty.
 func (sv *Server) answerAll(s *session.Session) error {
 	for {
 		info, err := s.Info(sv.life)
@@ -121,12 +121,12 @@ func (sv *Server) answerAll(s *session.Session) error {
 	}
 }
 
-// maxPause is how long it may take to see that the turn of another server is over.
+// maxPause is the longest pause between two attempts to begin a turn.
 const maxPause = time.Second
 
-// begin begins a turn, which closes the drafts of turns that are over, and takes one of
-// the slots of this server for the owner. It waits for both, but holds no slot while another server
-// has the turn.
+// begin takes one of this server's slots for the owner and begins a turn, which closes
+// the drafts of earlier turns. It waits for both, but holds no slot while another
+// server has the turn.
 func (sv *Server) begin(s *session.Session, owner string) (*turn.Turn, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, maxPause) {
 		if err := sv.slots.take(sv.life, owner, 1); err != nil {
@@ -148,8 +148,9 @@ func (sv *Server) begin(s *session.Session, owner string) (*turn.Turn, error) {
 	}
 }
 
-// oneTurn ends the leftovers of the turn before, and answers queued texts. It
-// reports whether there were any.
+// oneTurn ends the previous turn if it is still open, and answers the next queued text. If
+// all held calls of the previous turn are decided, it continues that turn instead. It
+// reports whether there was a turn to answer.
 func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err error) {
 	keep := context.WithoutCancel(sv.life)
 	held, err := suspended(keep, s)
@@ -187,13 +188,13 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 		}
 		why = now.or(why)
 	}
-	// A draft that the responder has left is closed by the next turn.
+	// The next turn closes a draft that the responder left open.
 	if err := t.End(); err != nil {
 		return false, err
 	}
 	next, err := turn.TryBegin(keep, s)
 	if errors.Is(err, session.ErrBusy) {
-		return true, nil // another server has the turn, and ends this one first
+		return true, nil // another server has the turn, and ends this turn first
 	}
 	if err != nil {
 		return false, err
@@ -201,7 +202,7 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 	return true, errors.Join(sv.endOpen(keep, s, why), next.End())
 }
 
-// respond lets the application answer, and returns the reason if it stopped early.
+// respond calls the responder, and returns the reason if the answer is missing.
 func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entry) (why string) {
 	ctx, cancel := context.WithCancelCause(sv.life)
 	defer cancel(nil)
@@ -232,8 +233,8 @@ func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entr
 }
 
 // isStopped waits for a request to stop the turn of a drained text, or until ctx is
-// done. A waiting text can be stopped as well; a request during another turn is meant
-// for that one.
+// done. A request may come while the text is still queued. A request during another
+// turn stops that turn only.
 func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) bool {
 	f, _ := text.Body.(transcript.MessageLine)
 	t, asked, begun := newTail(""), false, false
@@ -255,7 +256,7 @@ func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) b
 	return false
 }
 
-// call calls the responder; a panic is an error.
+// call calls the responder and turns a panic into an error.
 func (sv *Server) call(ctx context.Context, s *session.Session, t *turn.Turn) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -265,7 +266,7 @@ func (sv *Server) call(ctx context.Context, s *session.Session, t *turn.Turn) (e
 	return sv.opts.Respond(ctx, s, t)
 }
 
-// endOpen records that the last drained text, if unanswered, gets no answer. The
+// endOpen records that the last drained text gets no answer, if it is unanswered. The
 // caller holds the turn lock.
 func (sv *Server) endOpen(ctx context.Context, s *session.Session, why string) error {
 	open, err := isOpen(ctx, s)
@@ -276,7 +277,7 @@ func (sv *Server) endOpen(ctx context.Context, s *session.Session, why string) e
 	return err
 }
 
-// isOpen reports whether the last text that was drained waits for an answer.
+// isOpen reports whether the last drained text waits for an answer.
 func isOpen(ctx context.Context, s *session.Session) (bool, error) {
 	text, err := lastDrained(ctx, s)
 	if err != nil || text.ID == "" {
@@ -296,7 +297,7 @@ func isOpen(ctx context.Context, s *session.Session) (bool, error) {
 	return true, nil
 }
 
-// lastDrained returns the last message of a user if it was queued before.
+// lastDrained returns the last message of a user, or the zero entry if it was not queued.
 func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry, err error) {
 	before := ""
 	for range lookBack / 64 {
@@ -317,9 +318,9 @@ func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry
 	return none, nil
 }
 
-// Resume ends turns that a killed server left open, and answers queued texts, in all
-// sessions that were changed since a time. A program calls it when it starts.
-// Sessions that another server answers are left to it, and taken over when it ends.
+// Resume ends turns that a killed server left open, and answers queued texts, in the
+// sessions that opts selects. A program calls it when it starts. A session that another
+// server answers is left to that server, and taken over when that server ends.
 func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 	infos, err := sv.store.List(ctx, opts)
 	for _, info := range infos {
@@ -334,8 +335,8 @@ func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 	return err
 }
 
-// wake checks whether a dead server left a session open, and has it ended and
-// answered. If another server runs the turn, it waits for its end in the background.
+// wake ends a turn that a dead server left open, and starts answering queued texts. If
+// another server runs the turn, answering waits in the background for its end.
 func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if sv.opts.Respond == nil || sv.isAnswering(s) {
 		return nil
@@ -344,7 +345,7 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	switch {
 	case errors.Is(err, session.ErrArchived):
 		return nil
-	case errors.Is(err, session.ErrBusy): // with another server, which may be killed, or have been
+	case errors.Is(err, session.ErrBusy): // another server has the turn, and may be killed
 		sv.answer(s)
 		return nil
 	case err != nil:

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// refusals limits the reports of requests without a known key, and of requests that the
-// principal may not make, to one a second: a guesser fills no log.
+// refusals limits reports of requests without a known key, and of requests that the
+// principal may not make. Only one a second is reported: guessing cannot fill the log.
 type refusals struct {
 	mu   sync.Mutex // guards the fields below
 	next time.Time
 	left int
 }
 
-// due reports whether a refusal at a time is to be reported, and how many were not since
-// the last report.
+// due reports whether to report a refusal at a time, and how many refusals went
+// unreported since the last report.
 func (r *refusals) due(now time.Time) (left int, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

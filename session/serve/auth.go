@@ -17,22 +17,22 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// Principal is who makes a request.
+// A Principal is the sender of a request.
 type Principal struct {
-	// Owner is the person whose sessions these are. Without Admin it must be set:
-	// the principal sees the sessions of this owner and makes sessions for it.
+	// Owner is an owner of sessions. It is required without Admin: the principal sees
+	// only the sessions of this owner, and its new sessions get this owner.
 	Owner string
-	// Agents are those that the principal may use; none are all.
+	// Agents are the agents that the principal may use; empty means all agents.
 	Agents []string
-	// Admin sees all sessions, whatever Owner says, and may use the routes that are
-	// for administrators.
+	// Admin lets the principal see all sessions, whatever Owner is. The routes for
+	// administrators also require that Agents is empty.
 	Admin bool
 }
 
 // A Demand is a request that Options.Admit decides on.
 type Demand struct {
 	Route Route
-	Body  int64 // bytes; Options.MaxBody if the client names no length
+	Body  int64 // size in bytes; Options.MaxBody if the client sends no length
 }
 
 // May reports whether the principal may use an agent. Agents whose names begin with '_'
@@ -41,7 +41,7 @@ func (p Principal) May(agent string) bool {
 	return !strings.HasPrefix(agent, "_") && (len(p.Agents) == 0 || slices.Contains(p.Agents, agent))
 }
 
-// account is the name that requests are counted by: the owner, or nothing for
+// account returns the name under which requests are counted: the owner, or "" for
 // administrators.
 func (p Principal) account() string {
 	if p.Admin {
@@ -50,11 +50,11 @@ func (p Principal) account() string {
 	return p.Owner
 }
 
-var errUnauthorized = errors.New("no key, or one that is not known")
+var errUnauthorized = errors.New("the key is missing or unknown")
 
-// Keys is an Options.Auth for keys that clients send in the header X-API-Key or as
-// Authorization: Bearer. Comparing takes the same time whatever the key. An empty
-// key never matches.
+// Keys returns a function for Options.Auth. Clients send their key in the header
+// X-API-Key or as Authorization: Bearer. A comparison takes the same time for every
+// key. An empty key never matches.
 func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 	type entry struct {
 		hash [sha256.Size]byte
@@ -68,7 +68,7 @@ func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 	}
 	return func(r *http.Request) (who Principal, err error) {
 		hash, found := sha256.Sum256([]byte(keyOf(r))), 0
-		for _, e := range known { // all of them, so that the time reveals nothing
+		for _, e := range known { // compare with all keys, so that the time reveals nothing
 			if subtle.ConstantTimeCompare(hash[:], e.hash[:]) == 1 {
 				found, who = 1, e.who
 			}
@@ -104,8 +104,8 @@ func (sv *Server) principal(r *http.Request) (Principal, error) {
 	return who, err
 }
 
-// isCrossSite reports whether a web page of another site makes a request. The rule of
-// net/http is for methods that change something; here a GET can begin a stream.
+// isCrossSite reports whether a web page of another site makes a request. The check of
+// net/http lets every GET pass, but here a GET can begin a stream, so it checks a POST.
 func (sv *Server) isCrossSite(r *http.Request) bool {
 	return sv.cross.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host, URL: r.URL}) != nil
 }
@@ -129,17 +129,18 @@ func (sv *Server) preflight(w http.ResponseWriter, r *http.Request) (done bool) 
 	return true
 }
 
-// secret names the session whose owner is a secret of the store, as no filter changes it.
+// secret names a session whose owner is a secret of the store. The secret is an owner
+// because no filter changes owners.
 var secret = session.Ref{Agent: "_settings", ID: "secret"}
 
-// idOf returns the ID of the session of an idempotency key. Other owners cannot compute it,
-// and so cannot take it first.
+// idOf returns the ID of the session for an idempotency key. Other owners cannot compute
+// this ID, and so cannot take it first.
 func idOf(ctx context.Context, store *session.Store, owner, agent, key string) (string, error) {
 	s, err := store.Get(ctx, secret)
 	if errors.Is(err, fs.ErrNotExist) {
 		s, err = store.Create(ctx, session.Key{Agent: secret.Agent}, &session.CreateOptions{ID: secret.ID, Owner: rand.Text()})
 	}
-	if errors.Is(err, fs.ErrExist) { // another request has made it
+	if errors.Is(err, fs.ErrExist) { // another request created it
 		s, err = store.Get(ctx, secret)
 	}
 	if err != nil {

@@ -3,16 +3,16 @@ package serve
 import "context"
 
 // A ChannelQuery selects from the logs of channels, see package convlog. With an
-// empty Chat it selects the channels of Agent and Type, all if these are empty: a
-// list with the members agent, type, chat, size and changed. Otherwise it selects up
-// to Limit messages of the chat, the newest first: a list with time, role, content,
-// sender and place, of which the last is the Before of the next page.
+// empty Chat it selects the channels of Agent and Type, where empty means all. The
+// result is a list with the members agent, type, chat, size and changed. With a Chat it
+// selects up to Limit messages of that chat, the newest first. The result is a list with
+// time, role, content, sender and place. The last place is the Before of the next page.
 type ChannelQuery struct {
 	Agent  string `json:"agent"`
 	Type   string `json:"type"`
 	Chat   string `json:"chat"`
 	Sender string `json:"sender"`
-	Text   string `json:"text"` // in the content
+	Text   string `json:"text"` // part of the content
 	Before string `json:"before"`
 	Limit  int    `json:"limit"`
 }
@@ -41,7 +41,7 @@ type channelPage struct {
 
 func (q *Request) channelMessages(of ChannelQuery) (p channelPage, err error) {
 	if of.Agent == "" || of.Type == "" || of.Chat == "" {
-		return p, Invalid("say which channel: agent, type and chat")
+		return p, Invalid("name the channel: agent, type and chat")
 	}
 	of.Limit = clamp(of.Limit, 100, 1000)
 	p.Messages, err = q.channelLogs(q.Context(), of)

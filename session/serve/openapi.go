@@ -11,19 +11,19 @@ import (
 
 var documentRoutes = []Route{{Method: "GET", Path: "/openapi.json", Summary: "Describe these routes.", Out: object{}, Do: (*Request).document}}
 
-// document answers with an OpenAPI 3.1 document of the routes that are served. It is
-// made from their table and from the Go types that they take and answer.
+// document answers with an OpenAPI 3.1 document of the served routes. The document is
+// made from the route table and from the Go types of requests and answers.
 func (q *Request) document() error {
 	doc := openAPI(q.sv.routes)
 	path, _, _ := strings.Cut(q.RequestURI, "?")
 	if prefix := strings.TrimSuffix(path, "/openapi.json"); strings.HasPrefix(prefix, "/") {
-		doc["servers"] = []object{{"url": prefix}} // of http.StripPrefix
+		doc["servers"] = []object{{"url": prefix}} // the prefix that http.StripPrefix removed
 	}
 	q.JSON(http.StatusOK, doc)
 	return nil
 }
 
-// object is one of JSON.
+// object is a JSON object.
 type object = map[string]any
 
 func openAPI(routes []Route) object {
@@ -94,8 +94,7 @@ func (all schemas) operation(r Route) object {
 	return op
 }
 
-// of returns the schema of a type: a reference if it is a struct with a name that
-// users know.
+// of returns the schema of a type. For a struct with an exported name it is a reference.
 func (all schemas) of(t reflect.Type) object {
 	switch {
 	case t == nil:

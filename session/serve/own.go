@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The routes of the store take and answer the JSON forms of the types of package
-// session; a GET takes the members as parameters.
+// The store's own routes take and answer the JSON forms of the types of package
+// session. A GET takes the members as parameters.
 const (
 	ownStore   = "/v1/store"
 	ownSession = ownStore + "/sessions/{agent}/{id}"
@@ -24,51 +24,51 @@ const (
 var ownRoutes = []Route{
 	onStore(Route{Method: "GET", Path: ownStore + "/sessions", Summary: "List sessions."}, (*Request).ownList),
 	onStore(Route{Method: "POST", Path: ownStore + "/sessions", Summary: "Create a session."}, (*Request).ownCreate),
-	onStore(Route{Method: "GET", Path: ownStore + "/usage", Summary: "Sum up what answers have cost."}, (*Request).ownUsage),
-	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow which sessions change.", Media: mediaEvents}, (*Request).ownChanges),
-	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search what was said.", Media: mediaLines}, (*Request).ownSearch),
-	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan what to archive or delete.", Admin: true}, (*Request).ownPlan),
-	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Audit: "retention", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownApply),
-	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan what to erase.", Admin: true}, (*Request).ownPlanErase),
-	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Audit: "erase", Summary: "Carry out such a plan.", Admin: true}, (*Request).ownErase),
+	onStore(Route{Method: "GET", Path: ownStore + "/usage", Summary: "Sum up the usage of models."}, (*Request).ownUsage),
+	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow changed sessions.", Media: mediaEvents}, (*Request).ownChanges),
+	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search conversations.", Media: mediaLines}, (*Request).ownSearch),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan the archiving or deletion of sessions.", Admin: true}, (*Request).ownPlan),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Audit: "retention", Summary: "Carry out a retention plan.", Admin: true}, (*Request).ownApply),
+	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan an erase.", Admin: true}, (*Request).ownPlanErase),
+	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Audit: "erase", Summary: "Carry out an erase plan.", Admin: true}, (*Request).ownErase),
 	{Method: "POST", Path: ownStore + "/import", Audit: "import", Summary: "Import a transcript of this or another program.", Admin: true, In: lines{}, Out: []ownImported{}, Do: (*Request).ownImport},
 	onStore(Route{Method: "GET", Path: ownStore + "/removed", Summary: "List deleted sessions, with the rule and the usage."}, (*Request).ownRemoved),
 
 	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*Request).ownGet),
 	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, lifetime or pin."}, (*Request).ownMeta),
-	onRef(Route{Method: "DELETE", Path: ownSession, Audit: "delete", Summary: "Delete a session, in the trash or not."}, (*Request).ownDelete),
+	onRef(Route{Method: "DELETE", Path: ownSession, Audit: "delete", Summary: "Delete a session, even if it is in the trash."}, (*Request).ownDelete),
 	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*Request).ownPage),
 	onSession(Route{Method: "POST", Path: ownSession + "/entries", Summary: "Append a message."}, (*Request).ownAppend),
-	onSession(Route{Method: "POST", Path: ownSession + "/queue", Summary: "Say something to the agent.", Answers: true}, (*Request).ownQueue),
+	onSession(Route{Method: "POST", Path: ownSession + "/queue", Summary: "Send a message to the agent.", Answers: true}, (*Request).ownQueue),
 	onSession(Route{Method: "POST", Path: ownSession + "/commit", Summary: "Close a chapter of the messages."}, (*Request).ownCommit),
-	onSession(Route{Method: "GET", Path: ownSession + "/entries/{entry}", Summary: "Read what stands around an entry."}, (*Request).ownWindow),
+	onSession(Route{Method: "GET", Path: ownSession + "/entries/{entry}", Summary: "Read the entries around an entry."}, (*Request).ownWindow),
 	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", Media: mediaEvents}, (*Request).ownFollow),
-	onSession(Route{Method: "GET", Path: ownSession + "/context", Summary: "Say what fills the window of a session."}, (*Request).fills),
+	onSession(Route{Method: "GET", Path: ownSession + "/context", Summary: "Describe the content of the context window."}, (*Request).fills),
 	onSession(Route{Method: "GET", Path: ownSession + "/health", Summary: "Look for damage."}, (*Request).ownHealth),
 	onSession(Route{Method: "GET", Path: ownSession + "/export", Audit: "export", Summary: "Write the session in another form.", Media: mediaText}, (*Request).ownExport),
-	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search what was said.", Media: mediaLines}, (*Request).ownSearchOne),
-	onSession(Route{Method: "POST", Path: ownSession + "/fork", Summary: "Make a session that begins like this one."}, (*Request).ownFork),
-	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take the history back."}, (*Request).ownRewind),
+	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search a conversation.", Media: mediaLines}, (*Request).ownSearchOne),
+	onSession(Route{Method: "POST", Path: ownSession + "/fork", Summary: "Create a session that begins like this one."}, (*Request).ownFork),
+	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take back the end of the history."}, (*Request).ownRewind),
 	onSession(Route{Method: "POST", Path: ownSession + "/hide", Summary: "Leave messages out of the history, or show them again."}, (*Request).ownHide),
 	onSession(Route{Method: "POST", Path: ownSession + "/archive", Audit: "archive", Summary: "Compress a session."}, (*Request).ownArchive),
 	onRef(Route{Method: "POST", Path: ownSession + "/trash", Audit: "trash", Summary: "Put a session into the trash."}, (*Request).ownTrash),
 	onRef(Route{Method: "POST", Path: ownSession + "/restore", Audit: "restore", Summary: "Bring back an archived or trashed session."}, (*Request).ownRestore),
-	onSession(Route{Method: "GET", Path: ownSession + "/pending", Summary: "Read what is unfinished: calls, a missing answer, the queue."}, (*Request).ownPending),
+	onSession(Route{Method: "GET", Path: ownSession + "/pending", Summary: "Read unfinished work: calls, a missing answer, the queue."}, (*Request).ownPending),
 	onSession(Route{Method: "POST", Path: ownSession + "/calls/{entry}/decision", Summary: "Decide on a call and continue the answer."}, (*Request).ownDecide),
-	onSession(Route{Method: "POST", Path: ownSession + "/interrupt", Summary: "Ask for an end of the turn."}, (*Request).ownInterrupt),
-	onSession(Route{Method: "GET", Path: ownSession + "/pins", Summary: "List what is pinned."}, (*Request).ownPins),
+	onSession(Route{Method: "POST", Path: ownSession + "/interrupt", Summary: "Ask the running turn to stop."}, (*Request).ownInterrupt),
+	onSession(Route{Method: "GET", Path: ownSession + "/pins", Summary: "List the pinned texts."}, (*Request).ownPins),
 	onSession(Route{Method: "PUT", Path: ownSession + "/pins/{entry}", Summary: "Pin a text."}, (*Request).ownPin),
 	onSession(Route{Method: "DELETE", Path: ownSession + "/pins/{entry}", Summary: "Take a pin back."}, (*Request).ownUnpin),
 }
 
-// none is nothing to take, or to answer: then the status is 204. A function that has
-// answered itself returns done.
+// none is an empty request or answer; an empty answer gets the status 204. A function
+// that wrote the answer itself returns done.
 type (
 	none struct{}
 	done struct{}
 )
 
-// onStore completes a route with a function.
+// onStore returns the route with f as its Do.
 func onStore[In, Out any](r Route, f func(*Request, In) (Out, error)) Route {
 	var in In
 	var out Out
@@ -94,7 +94,7 @@ func onStore[In, Out any](r Route, f func(*Request, In) (Out, error)) Route {
 	return r
 }
 
-// onSession completes a route below a session with a function.
+// onSession returns the route with f as its Do. The path of the route names a session.
 func onSession[In, Out any](r Route, f func(*Request, *session.Session, In) (Out, error)) Route {
 	return onStore(r, func(q *Request, in In) (out Out, err error) {
 		s, err := q.Session(q.PathValue("agent"), q.PathValue("id"))
@@ -105,7 +105,7 @@ func onSession[In, Out any](r Route, f func(*Request, *session.Session, In) (Out
 	})
 }
 
-// onRef completes a route below a session, which may be in the trash.
+// onRef is like onSession for a session that may be in the trash.
 func onRef[Out any](r Route, f func(*Request, session.Ref) (Out, error)) Route {
 	return onStore(r, func(q *Request, _ none) (out Out, err error) {
 		agent, err := q.agent(q.PathValue("agent"))
@@ -118,7 +118,7 @@ func onRef[Out any](r Route, f func(*Request, session.Ref) (Out, error)) Route {
 
 type ownSessions struct {
 	Sessions []session.Info `json:"sessions"`
-	Next     string         `json:"next,omitempty"` // the parameter after of the next page
+	Next     string         `json:"next,omitempty"` // the parameter "after" of the next page
 }
 
 func (q *Request) ownList(opts session.ListOptions) (page ownSessions, err error) {
@@ -136,7 +136,7 @@ func (q *Request) ownList(opts session.ListOptions) (page ownSessions, err error
 	return page, err
 }
 
-// clamp is n, other if it is 0 or less, and at most limit.
+// clamp returns n, or other if n is 0 or less, but at most limit.
 func clamp(n, other, limit int) int { return min(or(max(n, 0), other), limit) }
 
 func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
@@ -185,7 +185,7 @@ func (q *Request) ownGet(s *session.Session, _ none) (d ownDescribed, err error)
 type ownMeta struct {
 	Title  *string  `json:"title,omitempty"`
 	Labels []string `json:"labels,omitempty"`
-	TTL    *int64   `json:"ttl,omitempty"` // seconds after the last user message; 0 is for ever
+	TTL    *int64   `json:"ttl,omitempty"` // seconds after the last user message; 0 means for ever
 	Keep   *bool    `json:"keep,omitempty"`
 }
 
@@ -224,8 +224,8 @@ type ownEntries struct {
 
 func (q *Request) ownPage(s *session.Session, p struct {
 	After  string `json:"after"`
-	Before string `json:"before"` // without After and Before: the first page, with Last the last one
-	Last   bool   `json:"last"`
+	Before string `json:"before"`
+	Last   bool   `json:"last"` // the last page; without After, Before and Last the first page
 	Limit  int    `json:"limit"`
 },
 ) (ownEntries, error) {
@@ -264,8 +264,8 @@ func (q *Request) ownFork(s *session.Session, f ownForked) (i session.Info, err 
 }
 
 func (q *Request) ownRewind(s *session.Session, r struct {
-	Entry string `json:"entry,omitempty"` // to which
-	Turns int    `json:"turns,omitempty"` // or how many
+	Entry string `json:"entry,omitempty"` // the new end of the history
+	Turns int    `json:"turns,omitempty"` // or the number of turns to take back
 },
 ) (session.Info, error) {
 	var err error
@@ -283,7 +283,7 @@ func (q *Request) ownRewind(s *session.Session, r struct {
 }
 
 type ownHidden struct {
-	Entries []string `json:"entries"` // in the answer those that have changed
+	Entries []string `json:"entries"` // in an answer, the changed entries
 	Off     bool     `json:"off,omitempty"`
 }
 

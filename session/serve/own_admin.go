@@ -23,8 +23,8 @@ func (q *Request) ownPlan(r retain.Policy) (retain.Plan, error) {
 	return retain.Preview(q.Context(), q.Store, r)
 }
 
-// ownApply carries out a plan. The report lists failed sessions, and the log the
-// reasons.
+// ownApply carries out a plan. The report lists the failed sessions without a reason;
+// the log gets the reasons.
 func (q *Request) ownApply(plan retain.Plan) (retain.Report, error) {
 	report, err := retain.Apply(q.Context(), q.Store, plan)
 	if err != nil && len(report.Items) > 0 {
@@ -45,11 +45,11 @@ type ownErasure struct {
 	Entries  []erase.Selection `json:"entries,omitempty"`
 }
 
-// ownErasePlan is a plan with the owner of the memories to erase, because a plan that
-// was sent has nothing for an [transcript.Eraser].
+// ownErasePlan is a plan and the owner of the memories to erase. A plan in JSON contains
+// nothing for a [transcript.Eraser].
 type ownErasePlan struct {
 	erase.Plan
-	Memories string `json:"memories,omitempty"` // of which owner
+	Memories string `json:"memories,omitempty"` // the owner of the memories
 }
 
 func (q *Request) ownPlanErase(e ownErasure) (p ownErasePlan, err error) {
@@ -61,7 +61,7 @@ func (q *Request) ownPlanErase(e ownErasure) (p ownErasePlan, err error) {
 	return p, err
 }
 
-// ownErase carries out a plan. After an error the same plan may be sent again.
+// ownErase carries out a plan. After an error the client may send the same plan again.
 func (q *Request) ownErase(p ownErasePlan) (erase.Receipt, error) {
 	report, err := erase.Run(q.Context(), q.Store, p.Plan)
 	if err != nil || q.sv.opts.Memory == nil {
@@ -72,9 +72,9 @@ func (q *Request) ownErase(p ownErasePlan) (erase.Receipt, error) {
 	return report, err
 }
 
-// ownExport answers with text that no browser shows as a page.
+// ownExport answers with plain text, so that no browser shows it as a page.
 func (q *Request) ownExport(s *session.Session, x struct {
-	As    string `json:"as"` // jsonl, which is the default, markdown, html, or one of Options.Renderers
+	As    string `json:"as"` // jsonl (the default), markdown, html, or a name in Options.Renderers
 	Model string `json:"model"`
 },
 ) (done, error) {
@@ -94,7 +94,7 @@ func (q *Request) ownExport(s *session.Session, x struct {
 		name = s.Ref().ID + ".html"
 		write = func(w io.Writer) error { return exchange.HTML(q.Context(), s, w) }
 	case x.As != "" && x.As != "jsonl":
-		return done{}, Invalid("there is no such form")
+		return done{}, Invalid("the form is not jsonl, markdown, html or the name of a renderer")
 	}
 	q.w.Header().Set("Content-Type", mediaText)
 	q.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
@@ -109,7 +109,7 @@ func (q *Request) ownExport(s *session.Session, x struct {
 	return done{}, err
 }
 
-// lines are the lines of a transcript.
+// lines is a request whose body is the lines of a transcript.
 type lines struct{}
 
 type ownImported struct {
@@ -122,8 +122,7 @@ type ownImported struct {
 	Failed   *Problem       `json:"failed,omitempty"`
 }
 
-// ownImport imports a transcript. It may be sent again: existing entries are not
-// appended twice.
+// ownImport imports a transcript. A repeated request appends no entry twice.
 func (q *Request) ownImport() error {
 	// A transcript without an ID gets the ID from its file name.
 	name := "session.jsonl"
@@ -162,7 +161,7 @@ func (q *Request) ownImport() error {
 	return nil
 }
 
-var errNoSession = Invalid("the lines are not those of a session")
+var errNoSession = Invalid("the lines are not a session")
 
 func oneFile(name string, data []byte) (fs.FS, error) {
 	var archive bytes.Buffer

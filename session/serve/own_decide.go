@@ -18,12 +18,12 @@ func (q *Request) ownPending(s *session.Session, _ none) (rebuild.Pending, error
 
 type ownDecision struct {
 	Verdict transcript.Verdict `json:"verdict"`          // approve, reject or hold
-	Reason  string             `json:"reason,omitempty"` // the model sees the reason of a rejection
+	Reason  string             `json:"reason,omitempty"` // the model sees it after a rejection
 }
 
 var verdicts = []transcript.Verdict{transcript.Approve, transcript.Reject, transcript.Hold}
 
-// ownDecide decides on a call in the name of the owner who asks, and lets the answer
+// ownDecide records the decision of the principal's owner on a call, and lets the answer
 // continue. Repeating a decision succeeds.
 func (q *Request) ownDecide(s *session.Session, d ownDecision) (n none, err error) {
 	if !slices.Contains(verdicts, d.Verdict) {
@@ -46,8 +46,8 @@ func (q *Request) ownDecide(s *session.Session, d ownDecision) (n none, err erro
 	return n, err
 }
 
-// verdictOn returns the verdict on the calls of an entry; empty if there is no
-// decision. Without such calls the error is a 404 problem.
+// verdictOn returns the verdict on the calls of an entry, or "" before a decision. For an
+// entry without calls the error is a 404 problem.
 func verdictOn(ctx context.Context, s *session.Session, call string) (v transcript.Verdict, err error) {
 	found, err := search.Window(ctx, s, call, 0, 0)
 	if err != nil {
@@ -69,7 +69,7 @@ func verdictOn(ctx context.Context, s *session.Session, call string) (v transcri
 	return v, nil
 }
 
-// ownInterrupt asks for an end of the turn, on any server.
+// ownInterrupt asks for an end of the turn, on any server that runs it.
 func (q *Request) ownInterrupt(s *session.Session, _ none) (n none, err error) {
 	return n, q.Stop(s)
 }

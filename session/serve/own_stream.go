@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/session/search"
 )
 
-// The forms of answers that are not one JSON value.
+// Media types of answers that are not one JSON value.
 const (
 	mediaEvents = "text/event-stream"
 	mediaLines  = "application/jsonl"
@@ -20,7 +20,7 @@ const (
 
 // ownFollow streams the entries of a session. Events have the IDs of the entries.
 func (q *Request) ownFollow(s *session.Session, f struct {
-	After string `json:"after"` // an entry; empty is the beginning
+	After string `json:"after"` // an entry; empty means the beginning
 	Last  string `json:"lastEventId"`
 },
 ) (done, error) {
@@ -45,10 +45,10 @@ func (q *Request) ownFollow(s *session.Session, f struct {
 	return done{}, nil
 }
 
-// ownChanges streams changed sessions. After an event without a session any may
+// ownChanges streams changed sessions. After an event without a session, any session may
 // have changed: list them.
 func (q *Request) ownChanges(_ struct {
-	Last string `json:"lastEventId"` // without a place to continue, begin with such an event
+	Last string `json:"lastEventId"` // ignored: each stream begins with an event without a session
 },
 ) (done, error) {
 	q.Stream(func(ctx context.Context, send func(id, name string, data any) error) error {
@@ -71,7 +71,7 @@ func (q *Request) ownSearch(query search.Query) (done, error) {
 		chosen.Agent = or(chosen.Agent, q.Principal.Agents[0])
 	}
 	if chosen.Agent == "" && len(q.Principal.Agents) > 1 {
-		return done{}, Invalid("say which agent: sessions.agent")
+		return done{}, Invalid("name one agent: sessions.agent")
 	}
 	if _, err := q.agent(chosen.Agent); err != nil && chosen.Agent != "" {
 		return done{}, err
@@ -85,8 +85,8 @@ func (q *Request) ownSearchOne(s *session.Session, query search.Query) (done, er
 	return done{}, q.hits(search.Session(q.Context(), s, query))
 }
 
-// hits answers with a line for each hit. If the search fails later on, the connection
-// is cut.
+// hits answers with one line for each hit. If the search fails after the first hit, the
+// connection is cut.
 func (q *Request) hits(hits iter.Seq2[search.Hit, error]) error {
 	lines, flusher := json.NewEncoder(q.w), http.NewResponseController(q.w)
 	for hit, err := range hits {

@@ -13,9 +13,8 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// take decodes the query of the store's own routes: the body, or the parameters of
-// a GET. Members that the type does not have are refused, as a filter with a
-// misspelt name would list everything.
+// take decodes the input of the store's own routes: the body, or the parameters of a
+// GET. It refuses unknown members: a filter with a misspelt name would list all sessions.
 func (q *Request) take(v any) error {
 	data := q.data
 	if q.Method == http.MethodGet {
@@ -41,8 +40,8 @@ func (q *Request) take(v any) error {
 	return &p
 }
 
-// misfit points to the member of an object that a type does not have or has in another
-// form, if it is easily found.
+// misfit returns the JSON pointer of a member of data that t lacks or that has the wrong
+// type, or "" if it finds none.
 func misfit(err error, data []byte, t reflect.Type) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		path := strings.Split(wrong.Field, ".")
@@ -62,10 +61,10 @@ func misfit(err error, data []byte, t reflect.Type) string {
 	return ""
 }
 
-var errParameter = Invalid("a parameter is not one that the route takes, or not of its type")
+var errParameter = Invalid("a parameter is unknown to the route, or has the wrong type")
 
-// parameters returns the parameters of a request as a JSON object, for a struct with
-// such members. A [session.Ref] is agent/id.
+// parameters returns the parameters of a request as a JSON object that decodes into t. The
+// text of a [session.Ref] is agent/id.
 func (q *Request) parameters(t reflect.Type) ([]byte, error) {
 	values := q.URL.Query()
 	object := map[string]any{}
@@ -86,7 +85,7 @@ func (q *Request) parameters(t reflect.Type) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// A member is a field of a struct as JSON has it.
+// A member is a field of a struct with its name in JSON.
 type member struct {
 	reflect.StructField
 	name     string

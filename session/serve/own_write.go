@@ -11,8 +11,8 @@ import (
 )
 
 type ownCreated struct {
-	Key   string `json:"key,omitempty"`   // without one the session is found by its ID alone,
-	Agent string `json:"agent,omitempty"` // and belongs to this agent
+	Key   string `json:"key,omitempty"`   // if empty, the session is found by its ID alone
+	Agent string `json:"agent,omitempty"` // without a Key; if empty, it is main
 	session.CreateOptions
 }
 
@@ -21,7 +21,7 @@ func (q *Request) ownCreate(c ownCreated) (i session.Info, err error) {
 	if c.Key != "" {
 		key, err = session.ParseKey(c.Key)
 		if err == nil && c.Agent != "" && c.Agent != key.Agent {
-			err = Invalid("the key is of another agent")
+			err = Invalid("the key names another agent")
 		}
 		if err != nil {
 			return i, err
@@ -32,7 +32,7 @@ func (q *Request) ownCreate(c ownCreated) (i session.Info, err error) {
 	}
 	s, err := q.Store.Create(q.Context(), key, &c.CreateOptions)
 	if _, ok := errors.AsType[*driver.NameError](err); ok {
-		return i, Invalid("the ID or the agent is not one that a session can have")
+		return i, Invalid("the ID or the agent is not a valid name")
 	}
 	if err != nil {
 		return i, err
@@ -63,7 +63,7 @@ type ownText struct {
 	Parts   []said.Part `json:"parts,omitempty"` // instead of a text
 }
 
-// ownQueue queues a message of the user for the responder, whose answer is among the later
+// ownQueue queues a message of the user for the responder. The answer is among the later
 // entries of the session.
 func (q *Request) ownQueue(s *session.Session, m ownText) (queued struct {
 	Entry string `json:"entry"`
@@ -88,9 +88,9 @@ func (q *Request) ownCommit(s *session.Session, _ none) (memory.Committed, error
 	return done, err
 }
 
-// Learn extracts memories from the chapters of a session that have none, if
-// Options.Memory is set, and returns how many it added or changed. Chapters that fail
-// stay for the next commit.
+// Learn extracts memories from the chapters of a session that were not extracted, if
+// Options.Memory is set. It returns the number of added and changed memories. Failed
+// chapters are tried again at the next commit.
 func (q *Request) Learn(s *session.Session) (memories int) {
 	m := q.Memory
 	if m == nil {

@@ -13,12 +13,12 @@ const mediaHTML = "text/html; charset=utf-8"
 
 var pageRoutes = []Route{
 	{Method: "GET", Path: "/page", Summary: "Look at sessions.", Media: mediaHTML, public: true, Do: (*Request).page},
-	onStore(Route{Method: "GET", Path: "/page/key", Summary: "Say what the one who asks may see.", public: true}, (*Request).asks),
+	onStore(Route{Method: "GET", Path: "/page/key", Summary: "Describe the sender to the page.", public: true}, (*Request).asks),
 	onStore(Route{Method: "POST", Path: "/page/key", Summary: "Sign in: keep the key of this request in a cookie."}, (*Request).signIn),
 	onStore(Route{Method: "DELETE", Path: "/page/key", Summary: "Sign out."}, (*Request).signOut),
 }
 
-// page answers with the page. It contains no data of the store, so it is public,
+// page answers with the page. The page contains no data of the store, so it is public,
 // and links of other sites may lead to it.
 func (q *Request) page() error {
 	q.w.Header().Set("Content-Type", mediaHTML)
@@ -32,19 +32,19 @@ func (q *Request) fills(s *session.Session, _ none) (page.Context, error) {
 	return page.Of(q.Context(), s)
 }
 
-// A browser's EventSource sends no header with a key, so the page has the key kept
-// in a cookie: scripts cannot read it, and requests caused by other sites do not
-// carry it.
+// A browser's EventSource sends no header with a key, so the server keeps the key in a
+// cookie. Scripts cannot read the cookie, and requests caused by other sites do not carry
+// it.
 const keyCookie = "convolog-key"
 
 // mayAll reports whether the principal may use the routes for administrators.
 func (p Principal) mayAll() bool { return p.Admin && len(p.Agents) == 0 }
 
-// asking describes the sender to the page. It is public, so the page can ask for a
-// missing key.
+// asking describes the sender to the page. The route is public, so that the page can ask
+// the user for a missing key.
 type asking struct {
 	Known       bool `json:"known"`
-	Cookie      bool `json:"cookie"` // by the cookie
+	Cookie      bool `json:"cookie"` // known by the cookie
 	ChannelLogs bool `json:"channelLogs"`
 }
 
@@ -61,7 +61,7 @@ func (q *Request) asks(_ none) (a asking, err error) {
 
 func (q *Request) signIn(_ none) (none, error) {
 	key := keyOf(q.Request)
-	if key == "" { // it was known by something else
+	if key == "" { // Options.Auth knew the sender without a key
 		return none{}, nil
 	}
 	q.setCookie(base64.RawURLEncoding.EncodeToString([]byte(key)), 0)
@@ -82,8 +82,8 @@ func (q *Request) setCookie(value string, age int) {
 	})
 }
 
-// signedIn returns a request with the key that its cookie has, in the headers where
-// Options.Auth looks for it, unless it has one there.
+// signedIn copies the key of a request's cookie into the headers that [Keys] reads. It
+// returns r itself if the headers contain a key, or there is no such cookie.
 func signedIn(r *http.Request) *http.Request {
 	cookie, err := r.Cookie(keyCookie)
 	if err != nil || keyOf(r) != "" {

@@ -16,15 +16,15 @@ import (
 	"github.com/convolog/convolog/session/search"
 )
 
-// Problem is why a request failed, as RFC 9457 has it. It names no path, no key and
-// nothing that was said.
+// A Problem is the reason why a request failed, in the form of RFC 9457. It contains no
+// path, no key and no text of a conversation.
 type Problem struct {
 	Status int    `json:"status"`
 	Code   string `json:"code"` // stable
 	Title  string `json:"title"`
-	Detail string `json:"detail,omitempty"` // of a request that cannot be used
-	// Pointer leads to the member of the body, or the parameter, that cannot be used, in
-	// the form of RFC 6901: #/title.
+	Detail string `json:"detail,omitempty"` // of an invalid request
+	// Pointer is the invalid member of the body, or the invalid parameter, in the form of
+	// RFC 6901: #/title.
 	Pointer string `json:"pointer,omitempty"`
 }
 
@@ -38,7 +38,7 @@ func Invalid(detail string) error {
 	return &p
 }
 
-// unusable is the problem of an argument.
+// unusable returns the problem for an invalid argument.
 func unusable(e *session.InputError) *Problem {
 	p := *errInvalid
 	if p.Detail = e.Reason; e.Member != "" {
@@ -47,20 +47,20 @@ func unusable(e *session.InputError) *Problem {
 	return &p
 }
 
-var errNotJSON = Invalid("the body is not the JSON that the route takes")
+var errNotJSON = Invalid("the body is not JSON of the form that the route takes")
 
-// All problems. Their codes are OpenViking's.
+// All problems, with OpenViking's codes where it has one.
 var (
-	errInvalid     = &Problem{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Title: "the request is not one that the route takes"}
-	errWho         = &Problem{Status: http.StatusUnauthorized, Code: "UNAUTHENTICATED", Title: "no key, or one that is not known"}
-	errForbidden   = &Problem{Status: http.StatusForbidden, Code: "PERMISSION_DENIED", Title: "this is not for the one who asks"}
+	errInvalid     = &Problem{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Title: "the request is invalid"}
+	errWho         = &Problem{Status: http.StatusUnauthorized, Code: "UNAUTHENTICATED", Title: "the key is missing or unknown"}
+	errForbidden   = &Problem{Status: http.StatusForbidden, Code: "PERMISSION_DENIED", Title: "the sender may not make this request"}
 	errNotFound    = &Problem{Status: http.StatusNotFound, Code: "NOT_FOUND", Title: "there is no such session, or entry"}
 	errNoRoute     = &Problem{Status: http.StatusNotFound, Code: "NO_ROUTE", Title: "no route has this path"}
-	errMethod      = &Problem{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Title: "the path has no such method: see the header Allow"}
-	errCut         = &Problem{Status: http.StatusRequestTimeout, Code: "REQUEST_TIMEOUT", Title: "the body has not come, or not in time"}
+	errMethod      = &Problem{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Title: "the path does not take this method: see the header Allow"}
+	errCut         = &Problem{Status: http.StatusRequestTimeout, Code: "REQUEST_TIMEOUT", Title: "the body did not arrive in time"}
 	errExists      = &Problem{Status: http.StatusConflict, Code: "ALREADY_EXISTS", Title: "the ID is in use"}
-	errChanged     = &Problem{Status: http.StatusConflict, Code: "ABORTED", Title: "the session has changed meanwhile: read it again"}
-	errBusy        = &Problem{Status: http.StatusConflict, Code: "ABORTED", Title: "the session is locked, by a running turn for example: try again later"}
+	errChanged     = &Problem{Status: http.StatusConflict, Code: "ABORTED", Title: "the session has changed since it was read: read it again"}
+	errBusy        = &Problem{Status: http.StatusConflict, Code: "ABORTED", Title: "the session is locked, for example by a running turn: try again later"}
 	errReused      = &Problem{Status: http.StatusConflict, Code: "IDEMPOTENCY_KEY_REUSED", Title: "the idempotency key was used for another request"}
 	errArchived    = &Problem{Status: http.StatusPreconditionFailed, Code: "FAILED_PRECONDITION", Title: "the session is archived, or the store is read-only"}
 	errTooLarge    = &Problem{Status: http.StatusRequestEntityTooLarge, Code: "PAYLOAD_TOO_LARGE", Title: "the request is larger than the server takes"}
@@ -68,12 +68,12 @@ var (
 	errLines       = &Problem{Status: http.StatusUnsupportedMediaType, Code: "UNSUPPORTED_MEDIA_TYPE", Title: "the body must be " + mediaLines}
 	errDiverged    = &Problem{Status: http.StatusConflict, Code: "DIVERGED", Title: exchange.ErrDiverged.Error()}
 	errForce       = &Problem{Status: http.StatusPreconditionFailed, Code: "FORCE_NEEDED", Title: retain.ErrForce.Error()}
-	errQuota       = &Problem{Status: http.StatusTooManyRequests, Code: "RESOURCE_EXHAUSTED", Title: "it would be more than the one who asks may have"}
-	errFull        = &Problem{Status: http.StatusServiceUnavailable, Code: "UNAVAILABLE", Title: "too much is waiting, or the server is being stopped: try again later"}
-	errSlow        = &Problem{Status: http.StatusGatewayTimeout, Code: "DEADLINE_EXCEEDED", Title: "it took too long"}
+	errQuota       = &Problem{Status: http.StatusTooManyRequests, Code: "RESOURCE_EXHAUSTED", Title: "the request exceeds a quota of the sender"}
+	errFull        = &Problem{Status: http.StatusServiceUnavailable, Code: "UNAVAILABLE", Title: "the server is busy or stopping: try again later"}
+	errSlow        = &Problem{Status: http.StatusGatewayTimeout, Code: "DEADLINE_EXCEEDED", Title: "the request took too long"}
 	errNoResponder = &Problem{Status: http.StatusNotImplemented, Code: "UNIMPLEMENTED", Title: "this server gives no answers"}
 	errUnsupported = &Problem{Status: http.StatusNotImplemented, Code: "UNIMPLEMENTED", Title: "the store cannot do this"}
-	errInternal    = &Problem{Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "it failed: the log of the server says why"}
+	errInternal    = &Problem{Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "the request failed: see the log of the server"}
 )
 
 // problems maps errors to problems; the first match counts.
@@ -85,7 +85,7 @@ var problems = []struct {
 	{session.ErrNoEntry, errNotFound},
 	{fs.ErrExist, errExists},
 	{session.ErrIdemMismatch, errReused},
-	{session.ErrBusy, errBusy}, // may be a conflict too
+	{session.ErrBusy, errBusy}, // before ErrConflict: an error may match both
 	{session.ErrConflict, errChanged},
 	{session.ErrReplaced, errChanged},
 	{session.ErrArchived, errArchived},
@@ -114,7 +114,7 @@ func problemOf(err error) *Problem {
 		return errTooLarge
 	}
 	if _, ok := errors.AsType[*driver.NameError](err); ok {
-		return errNotFound // there can be none
+		return errNotFound // no session can have such a name
 	}
 	for _, p := range problems {
 		if errors.Is(err, p.err) {
@@ -124,8 +124,7 @@ func problemOf(err error) *Problem {
 	return errInternal
 }
 
-// discreet returns the text of an error without the paths of files and the keys of
-// sessions that it names.
+// discreet returns the text of an error without paths of files and keys of sessions.
 func discreet(err error) string {
 	text := err.Error()
 	hide := func(names ...string) {
@@ -158,7 +157,7 @@ func discreet(err error) string {
 	}
 	look(err)
 	words := strings.Split(text, " ")
-	for i, word := range words { // a path that only the text has
+	for i, word := range words { // a path that no error holds in a field
 		if name := strings.TrimLeft(word, "('\""); filepath.IsAbs(name) {
 			words[i] = "..." + word[len(strings.TrimRight(word, ".,:;)'\"")):]
 		}

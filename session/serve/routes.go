@@ -25,27 +25,27 @@ import (
 // A Route is a method and a path that the server answers.
 type Route struct {
 	Method  string `json:"method"`
-	Path    string `json:"path"` // as patterns of net/http have it
+	Path    string `json:"path"` // in the form of the patterns of net/http
 	Summary string `json:"summary"`
 	Admin   bool   `json:"admin,omitempty"` // for administrators who may use all agents
-	Answers bool   `json:"-"`               // it says texts: 501 without a responder, 503 while the server stops
+	Answers bool   `json:"-"`               // queues texts: 501 without a responder, 503 while the server stops
 
 	// Do answers a request. An error becomes a problem; after the first byte of an
 	// answer it cuts the connection.
 	Do func(*Request) error `json:"-"`
 
-	// Audit names what the route does to whole sessions, such as delete or export: a line
-	// of the log says who has done it. Empty is nothing of that kind.
+	// Audit names an action on whole sessions, such as delete or export. The server logs
+	// each such request with its owner. Empty means no such action.
 	Audit string `json:"-"`
 
-	// In and Out have the types of the request and of its answer in JSON, for the document.
-	// A GET or DELETE takes the members of In as parameters. Media is the type of the answer,
-	// or the types, with ", " between them; empty is application/json.
+	// In and Out have the types of the request and of its answer in JSON, for /openapi.json.
+	// A GET or DELETE takes the members of In as parameters. Media lists the media types of
+	// the answer, separated by ", "; empty means application/json.
 	In    any    `json:"-"`
 	Out   any    `json:"-"`
 	Media string `json:"-"`
 
-	public bool // public, as it contains no data of the store
+	public bool // needs no key, as the answer contains no data of the store
 }
 
 // A Request is a request of a principal, for one goroutine. Its body was read: see
@@ -53,7 +53,7 @@ type Route struct {
 type Request struct {
 	*http.Request
 	Principal Principal
-	Store     *session.Store      // with the sessions of the principal's owner, or of all for administrators
+	Store     *session.Store      // limited to the principal's owner; not limited for administrators
 	Memory    *memory.Store       // Options.Memory, with the memories of all owners; may be nil
 	Writer    http.ResponseWriter // for answers that are not JSON; it gives each part Options.Patience
 	Began     time.Time
@@ -61,11 +61,11 @@ type Request struct {
 	w    *writer
 	sv   *Server
 	data []byte // the body
-	size int64  // the part of all bytes under way that it holds
-	busy bool   // it counts among the requests of the principal
+	size int64  // the bytes that the body holds of the limit for all bodies
+	busy bool   // counted among the requests of the principal
 
-	found   bool        // it has a route
-	unknown http.Header // else the headers of net/http
+	found   bool        // a route matches
+	unknown http.Header // if no route matches, the headers that net/http set
 }
 
 func (sv *Server) newRequest(w http.ResponseWriter, r *http.Request) *Request {
@@ -80,11 +80,11 @@ type endpoint struct {
 	fail  func(*Request, *Problem)
 }
 
-// ServeHTTP answers a request. Paths that no route has get 404.
+// ServeHTTP answers a request. A path without a route gets 404.
 func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), always)
 	if r.Body != nil && r.Body != http.NoBody {
-		// A client may send a body slowly even if it is not read.
+		// Even a body that no route reads may come slowly.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sv.opts.Patience))
 	}
 	if sv.preflight(w, r) {
@@ -110,8 +110,8 @@ var always = http.Header{
 	"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
 }
 
-// A lookup is the writer of a request that looks for its route. It keeps the headers of
-// answers of net/http itself.
+// A lookup is a ResponseWriter that finds the route of a request. If no route matches,
+// net/http answers to the lookup, which keeps the headers and drops the rest.
 type lookup struct{ q *Request }
 
 func (l lookup) Header() http.Header {
@@ -127,11 +127,11 @@ func (l lookup) WriteHeader(int) {}
 
 // ServeHTTP answers a request of the route.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != e.route.Method { // HEAD, which patterns of net/http take for GET
+	if r.Method != e.route.Method { // HEAD, which GET patterns of net/http also match
 		w.Header().Set("Allow", e.route.Method)
 		return
 	}
-	q := w.(lookup).q // as ServeHTTP of the server passes it
+	q := w.(lookup).q // Server.ServeHTTP passes a lookup
 	q.found = true
 	defer q.leave()
 	err := q.admit(e.route)
@@ -147,7 +147,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit finds out who asks, and reads the body.
+// admit finds the principal, checks the request and reads the body.
 func (q *Request) admit(route Route) (err error) {
 	if route.public {
 		if q.hasBody() {
@@ -168,7 +168,7 @@ func (q *Request) admit(route Route) (err error) {
 		return err
 	}
 	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
-		return Invalid("the idempotency key is longer than 255 bytes, or not UTF-8")
+		return Invalid("the idempotency key is longer than 255 bytes, or is not UTF-8")
 	}
 	if admit := q.sv.opts.Admit; admit != nil {
 		if err := admit(q.Context(), q.Principal, Demand{route, q.length()}); err != nil {
@@ -199,8 +199,8 @@ func (q *Request) admit(route Route) (err error) {
 	return nil
 }
 
-// enter counts the request until leave, among the requests of its owner, or of
-// all administrators.
+// enter counts the request among the requests of its owner until leave. Administrators
+// share one count.
 func (q *Request) enter() error {
 	q.sv.mu.Lock()
 	defer q.sv.mu.Unlock()
@@ -224,12 +224,12 @@ func (q *Request) leave() {
 	}
 }
 
-// length returns how many bytes the body may have.
+// length returns the size of the body, or the largest possible size if it is unknown.
 func (q *Request) length() int64 {
 	switch {
 	case !q.hasBody():
 		return 0
-	case q.ContentLength < 0: // the client names none
+	case q.ContentLength < 0: // the client sent no length
 		return q.sv.opts.MaxBody
 	}
 	return q.ContentLength
@@ -237,8 +237,8 @@ func (q *Request) length() int64 {
 
 func (q *Request) hasBody() bool { return q.Body != nil && q.Body != http.NoBody }
 
-// hold takes a part of the bytes that all bodies may have. It waits for as long as a
-// client may take to send a body.
+// hold takes size bytes of the limit for all bodies. It waits for at most
+// Options.Patience.
 func (q *Request) hold(size int64) error {
 	if !q.sv.bytes.try(q.Principal.account(), size) {
 		ctx, cancel := context.WithTimeout(q.Context(), q.sv.opts.Patience)
@@ -251,7 +251,7 @@ func (q *Request) hold(size int64) error {
 	return nil
 }
 
-// drop gives up the body.
+// drop forgets the body and returns its bytes to the limit for all bodies.
 func (q *Request) drop() {
 	if q.size > 0 {
 		q.sv.bytes.give(q.Principal.account(), q.size)
@@ -259,7 +259,7 @@ func (q *Request) drop() {
 	q.size, q.data = 0, nil
 }
 
-// read reads the body. Afterwards the client may wait without limit.
+// read reads the body, and then removes the read deadline of the connection.
 func (q *Request) read() (err error) {
 	if !q.hasBody() {
 		return nil
@@ -271,7 +271,7 @@ func (q *Request) read() (err error) {
 		return err
 	}
 	var data bytes.Buffer
-	data.Grow(int(min(max(q.ContentLength, 0), 64<<10)) + bytes.MinRead) // a client may say more than it sends
+	data.Grow(int(min(max(q.ContentLength, 0), 64<<10)) + bytes.MinRead) // a client may announce more than it sends
 	_, err = data.ReadFrom(http.MaxBytesReader(q.w.ResponseWriter, q.Body, q.sv.opts.MaxBody))
 	if q.data = data.Bytes(); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -283,8 +283,8 @@ func (q *Request) read() (err error) {
 	return nil
 }
 
-// Decode decodes the body as JSON; an empty one leaves v as it is. The error is a
-// problem for the client.
+// Decode decodes the body as JSON into v; an empty body leaves v unchanged. The error is a
+// [Problem] for the client.
 func (q *Request) Decode(v any) error {
 	if len(q.data) == 0 {
 		return nil
@@ -295,8 +295,8 @@ func (q *Request) Decode(v any) error {
 	return nil
 }
 
-// has reports whether the body is of a media type. Pages of other sites can send
-// text/plain without a preflight; this refuses them.
+// has reports whether the body is of a media type. The check refuses text/plain, which pages
+// of other sites can send without a preflight request.
 func (q *Request) has(media string) bool {
 	text := q.Header.Get("Content-Type")
 	if text == media {
@@ -306,10 +306,10 @@ func (q *Request) has(media string) bool {
 	return err == nil && said == media
 }
 
-// refuse answers with a problem, and logs the cause of an internal one.
+// refuse answers with a problem, and logs the cause of an internal problem.
 func (e endpoint) refuse(q *Request, err error) {
 	p := problemOf(err)
-	if p == errInternal && q.Context().Err() == nil { // else the client has left
+	if p == errInternal && q.Context().Err() == nil { // otherwise the client left
 		e.sv.opts.Logger.Error("serve: a request failed", "method", e.route.Method, "route", e.route.Path, "err", discreet(err))
 	}
 	if p == errWho || p == errForbidden {
@@ -322,7 +322,7 @@ func (e endpoint) refuse(q *Request, err error) {
 	if q.w.begun { // the client sees that the answer is not whole
 		panic(http.ErrAbortHandler)
 	}
-	if q.Body != nil { // a client that still sends reads the answer afterwards, and net/http waits for it
+	if q.Body != nil { // a client that still sends reads the answer only afterwards
 		_, _ = io.CopyN(io.Discard, q.Body, 256<<10)
 	}
 	switch p {
@@ -339,8 +339,8 @@ func (e endpoint) refuse(q *Request, err error) {
 	q.JSON(p.Status, p)
 }
 
-// audit logs who has used a route that does something to whole sessions. The store reports
-// the same to its Options.Audit.
+// audit logs a request of a route that acts on whole sessions. The store reports the action
+// to its own Options.Audit.
 func (e endpoint) audit(q *Request, err error) {
 	outcome := "done"
 	if err != nil {
@@ -353,13 +353,13 @@ func (e endpoint) audit(q *Request, err error) {
 		"owner", q.Principal.Owner, "admin", q.Principal.Admin, "outcome", outcome)
 }
 
-// JSON answers with a status and JSON.
+// JSON answers with a status and with v as JSON.
 func (q *Request) JSON(status int, v any) {
 	if q.w.Header().Get("Content-Type") == "" {
 		q.w.Header().Set("Content-Type", "application/json")
 	}
 	q.w.WriteHeader(status)
-	_ = json.NewEncoder(q.w).Encode(v) // the client has left if it fails
+	_ = json.NewEncoder(q.w).Encode(v) // fails if the client left
 }
 
 func (q *Request) agent(name string) (string, error) {
@@ -369,7 +369,7 @@ func (q *Request) agent(name string) (string, error) {
 	return name, nil
 }
 
-// Session returns a session that the principal may see. The error for any other
+// Session returns a session that the principal may see. The error for any other session
 // matches [fs.ErrNotExist].
 func (q *Request) Session(agent, id string) (*session.Session, error) {
 	agent, err := q.agent(agent)
@@ -379,10 +379,10 @@ func (q *Request) Session(agent, id string) (*session.Session, error) {
 	return q.Store.Get(q.Context(), session.Ref{Agent: agent, ID: id})
 }
 
-// Create makes a session of a conversation over HTTP, with the owner of the
-// principal. An empty ID is a new one; with an Idempotency-Key, Create returns the session
-// that it made for the first such request. The error matches [fs.ErrExist] if the ID is in
-// use.
+// Create makes a session for a conversation over HTTP, with the owner of the principal. An
+// empty id means a new ID. With an empty id and an Idempotency-Key, a repeated request
+// returns the session of the first request. The error matches [fs.ErrExist] if the ID is
+// in use.
 func (q *Request) Create(agent, id string) (*session.Session, error) {
 	agent, err := q.agent(agent)
 	if err != nil {
@@ -399,7 +399,7 @@ func (q *Request) Create(agent, id string) (*session.Session, error) {
 	key := session.Key{Agent: agent, Channel: "http", Peer: id}
 	s, err := q.Store.Create(q.Context(), key, &session.CreateOptions{ID: id, Owner: q.Principal.Owner})
 	if _, ok := errors.AsType[*driver.NameError](err); ok {
-		return nil, Invalid("the ID or the agent is not one that a session can have")
+		return nil, Invalid("the ID or the agent is not a valid name")
 	}
 	if again && errors.Is(err, fs.ErrExist) {
 		return q.Session(agent, id)
@@ -407,7 +407,7 @@ func (q *Request) Create(agent, id string) (*session.Session, error) {
 	return s, err
 }
 
-// Sessions returns the sessions that the principal may see.
+// Sessions lists the selected sessions that the principal may see.
 func (q *Request) Sessions(opts *session.ListOptions) ([]session.Info, error) {
 	if opts.Agent != "" {
 		if _, err := q.agent(opts.Agent); err != nil {

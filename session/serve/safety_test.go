@@ -411,7 +411,7 @@ func TestHostileContent(t *testing.T) {
 	require.NotContains(t, text, "\x1b")
 	require.Equal(t, "attachment; filename=one.md", header.Get("Content-Disposition"))
 
-	// A text comes back as it was, in events that are the server's alone.
+	// The answer echoes the text, but the text cannot forge an event of the stream.
 	all := chat(t, ts.URL, map[string]any{"message": strings.ReplaceAll(evil, " ", "_")})
 	for i, f := range all {
 		require.NotEqual(t, "forged", f.id)

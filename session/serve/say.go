@@ -9,9 +9,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Say queues a text for the responder and returns its entry, for [Request.Turn]. The
-// text is durable then. A repeated request with the same idempotency key queues
-// nothing.
+// Say queues a text for the responder and returns its entry, for [Request.Turn]. When Say
+// returns, the text is durable. A repeated request with the same idempotency key queues
+// no second text.
 func (q *Request) Say(s *session.Session, content []transcript.Block) (entry string, err error) {
 	pending, err := s.Pending(q.Context())
 	if err != nil {
@@ -32,8 +32,8 @@ func (q *Request) Say(s *session.Session, content []transcript.Block) (entry str
 	return done.IDs[0], nil
 }
 
-// runningTurn returns the entry after which the unfinished or awaited answer begins, or
-// "".
+// runningTurn returns the entry after which the unfinished or next answer begins, or "" if
+// no text waits for an answer.
 func runningTurn(ctx context.Context, s *session.Session) (string, error) {
 	open, err := isOpen(ctx, s)
 	if err != nil {
@@ -50,9 +50,9 @@ func runningTurn(ctx context.Context, s *session.Session) (string, error) {
 	return pending.Queued[0].Entry, nil
 }
 
-// Stop asks the server that answers in a session to stop, even if a rewind has taken
-// back the text that it answers. While a person decides no responder runs, and this
-// server ends the turn.
+// Stop asks the server that answers in a session to stop, even if a rewind took back the
+// answered text. While a call waits for a decision, no responder runs, and this server
+// ends the turn.
 func (q *Request) Stop(s *session.Session) error {
 	begin, err := runningTurn(q.Context(), s)
 	if err != nil {
@@ -73,7 +73,7 @@ func (q *Request) Stop(s *session.Session) error {
 	return err
 }
 
-// Status reports whether an answer is being made or waited for in a session, and
+// Status reports whether an answer of a session is unfinished or a text waits for one, and
 // whether this server works on it.
 func (q *Request) Status(s *session.Session) (running, here bool, err error) {
 	begin, err := runningTurn(q.Context(), s)

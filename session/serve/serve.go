@@ -15,11 +15,11 @@ import (
 	"github.com/convolog/convolog/session/memory"
 )
 
-// A Surface is a set of routes with a form of their problems, for one server. [Own] and
+// A Surface is a set of routes and the form of their problems, for one server. [Own] and
 // [Page] return the surfaces of this package. The packages zyhive and openviking return
-// others, and an application may write its own.
+// other surfaces, and an application may write its own.
 type Surface struct {
-	Routes []Route // a method and a path that two routes share panic in [New]
+	Routes []Route // [New] panics if two routes share a method and a path
 	// Fail answers with a problem in the form of the surface; nil answers in the form
 	// of RFC 9457.
 	Fail func(*Request, *Problem)
@@ -39,11 +39,11 @@ func Own() Surface {
 	return Surface{Routes: slices.Concat(ownRoutes, channelRoutes), kind: surfaceOwn}
 }
 
-// Page returns a page to look at sessions with, at /page. It uses the routes of [Own],
+// Page returns a page at /page that shows sessions. The page uses the routes of [Own],
 // which are served with it.
 func Page() Surface { return Surface{Routes: pageRoutes, kind: surfacePage} }
 
-// surfaces returns the surfaces to serve, the description of all routes first.
+// surfaces returns the surfaces to serve. The first one is /openapi.json.
 func (sv *Server) surfaces() []Surface {
 	of := func(kind surfaceKind) bool {
 		return slices.ContainsFunc(sv.opts.Surfaces, func(s Surface) bool { return s.kind == kind })
@@ -58,46 +58,48 @@ func (sv *Server) surfaces() []Surface {
 
 // Options of [New].
 type Options struct {
-	// Respond answers what users say. Without it requests for an answer get 501.
+	// Respond answers the texts of users. Without it requests for an answer get 501.
 	Respond Responder
-	// Auth finds the sender of a request; any error is answered with 401. It must be
-	// set, see [Keys]. It is called for every request, so a key that it takes no more is
-	// revoked.
+	// Auth finds the sender of a request; after an error the client gets 401. Auth is
+	// required, see [Keys]. It is called for every request: a key that it no longer accepts
+	// is revoked.
 	Auth func(*http.Request) (Principal, error)
-	// Admit, if set, may refuse a request whose sender is known, before its body is read:
-	// for quotas of the application. A [Problem] is sent as it is, any other error as 429.
+	// Admit, if set, may refuse a request of a known sender before the body is read, for
+	// quotas of the application. A [Problem] is sent unchanged, any other error as 429.
 	Admit func(context.Context, Principal, Demand) error
-	// Memory, if set, learns from the chapters of a commit, in the time of the request,
-	// and forgets an owner who is erased. Surfaces may search it.
+	// Memory, if set, learns from the chapters of a session that a request commits, before
+	// the answer is sent. Erasing an owner also removes the owner's memories. Surfaces may
+	// search Memory.
 	Memory *memory.Store
-	// Surfaces are the routes to serve; none is [Own] alone.
+	// Surfaces are the routes to serve; empty means [Own] alone.
 	Surfaces []Surface
-	// Origins are further web pages that may call, such as https://app.example.com.
+	// Origins are other sites whose web pages may send requests, such as
+	// https://app.example.com.
 	Origins []string
 
-	// Renderers are the forms of model requests that the store's own routes export
-	// sessions in, by names such as "anthropic".
+	// Renderers are the forms of model requests in which the store's own routes export
+	// sessions, by names such as "anthropic".
 	Renderers map[string]exchange.Renderer
 
 	// ChannelLogs reads the logs of channels for administrators; without it requests
-	// for them get 501.
+	// for these logs get 501.
 	ChannelLogs func(context.Context, ChannelQuery) (any, error)
 
-	// MaxBody is how many bytes a request may have; 0 is 4 MiB. All bodies under way may
-	// have 16 times as many, and the bodies of one owner three quarters of these.
+	// MaxBody is the largest body of a request in bytes; 0 means 4 MiB. All bodies together
+	// may take 16 times MaxBody, and all bodies of one owner 12 times MaxBody.
 	MaxBody int64
-	// Generations is how many answers are made at once; 0 is 64. Others wait. The sessions
-	// of one owner get three quarters, and the owners take turns.
+	// Generations is the largest number of concurrent answers; 0 means 64. Others wait. The
+	// sessions of one owner get at most three quarters, and waiting owners take turns.
 	Generations int
 
-	Queue     int           // texts that may wait in one session; 0 is 8. Then it is 503
-	Requests  int           // of one owner at once, streams included; 0 is 1024. More are 503
-	Timeout   time.Duration // for one answer; 0 is 30 minutes
-	Heartbeat time.Duration // of silence after which a stream gets a comment; 0 is 15 seconds
-	// Patience is how long a client may take to read an event or to send a body; 0 is
+	Queue     int           // most texts that wait in one session; 0 means 8. Further ones get 503
+	Requests  int           // most open requests of one owner, with streams; 0 means 1024. Further ones get 503
+	Timeout   time.Duration // for one answer; 0 means 30 minutes
+	Heartbeat time.Duration // silence after which a stream gets a comment; 0 means 15 seconds
+	// Patience is the longest time for a client to read an event or to send a body; 0 means
 	// 30 seconds.
 	Patience time.Duration
-	Logger   *slog.Logger // nil is slog.Default(). It gets no texts, keys or paths
+	Logger   *slog.Logger // nil means slog.Default(). It gets no texts, keys or paths
 }
 
 // A Server serves a store over HTTP. It is safe for several goroutines.
@@ -107,25 +109,25 @@ type Server struct {
 	routes []Route
 	mux    *http.ServeMux
 	cross  *http.CrossOriginProtection
-	slots  *shares // of answers
-	bytes  *shares // of bodies
+	slots  *shares // of concurrent answers
+	bytes  *shares // of the bytes of bodies
 	paged  bool    // [Page] is served
 
-	closing  context.Context //nolint:containedctx // done once Close was called
+	closing  context.Context //nolint:containedctx // done after Close is called
 	close    context.CancelFunc
 	life     context.Context //nolint:containedctx // ends streams and answers at Close
 	end      context.CancelCauseFunc
-	mu       sync.Mutex               // also held while closing is cancelled
-	answers  map[session.Ref]*answers // of sessions that are being answered
-	busy     map[string]int           // how many requests of each account are being answered
+	mu       sync.Mutex               // guards answers and busy; also held while closing is cancelled
+	answers  map[session.Ref]*answers // by session
+	busy     map[string]int           // open requests by account
 	refusals refusals
 	working  sync.WaitGroup
 }
 
 var errClosed = errors.New("the server is being stopped: try again later")
 
-// New makes a handler for a store, which stays the caller's to close after the
-// server. Nil opts are an error, as they admit no client.
+// New makes a handler for a store. The caller closes the store, after the server. Nil opts
+// are an error, as they admit no client.
 func New(store *session.Store, opts *Options) (*Server, error) {
 	if opts == nil || opts.Auth == nil {
 		return nil, errors.New("serve: set Options.Auth")
@@ -163,10 +165,10 @@ func or[T comparable](value, other T) T {
 	return value
 }
 
-// HTTPServer returns a server for the handler, with limits for headers and for how
-// long they may take. The time of an answer is unlimited: streams are long, and
-// the handler limits the rest. Its Shutdown lets answers end; [Server.Close] afterwards
-// cancels those that take too long.
+// HTTPServer returns a server for the handler, with limits for the size and the time of
+// headers. The time of an answer is unlimited: streams are long, and the handler limits
+// the rest. Its Shutdown lets answers end; a later [Server.Close] cancels answers that take
+// too long.
 func (sv *Server) HTTPServer(addr string) *http.Server {
 	server := &http.Server{
 		Addr: addr, Handler: sv,
@@ -177,10 +179,10 @@ func (sv *Server) HTTPServer(addr string) *http.Server {
 	return server
 }
 
-// Close stops taking requests for answers and waits for unfinished ones. When ctx
-// is done it cancels them: their streamed text stays, as aborted answers. Streams
-// end then, and their clients can continue with the next server. Nothing of the
-// server runs afterwards.
+// Close stops taking requests for answers and waits for unfinished answers. When ctx is
+// done, Close cancels them; their streamed text stays as aborted answers. Then streams
+// end, and their clients can continue with the next server. When Close returns, no
+// goroutine of the server runs.
 func (sv *Server) Close(ctx context.Context) error {
 	sv.mu.Lock()
 	sv.close()

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// shares divide an amount between owners. An owner that holds some of it may hold up to
-// three times the rest: alone three quarters, so that others find room at once. Owners
-// who wait take turns.
+// shares divide an amount between owners. An owner that holds a part may take more, up
+// to three times the free rest in all. A single owner thus leaves a quarter free for
+// others. Waiting owners take turns.
 type shares struct {
 	mu     sync.Mutex
 	free   int64
 	held   map[string]int64
-	queues []*queue // of owners, the one whose turn is next first
+	queues []*queue // one for each waiting owner, the next one first
 }
 
-// A queue holds the requests of one owner that wait.
+// A queue holds the waiting requests of one owner.
 type queue struct {
 	owner string
 	all   []*request
@@ -31,7 +31,7 @@ func newShares(amount int64) *shares {
 	return &shares{free: amount, held: map[string]int64{}}
 }
 
-// take waits for a part of the amount, until ctx is done. It does not fail otherwise.
+// take waits for a part of the amount. It fails only if ctx is done.
 func (s *shares) take(ctx context.Context, owner string, n int64) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *shares) take(ctx context.Context, owner string, n int64) error {
 		s.serve()
 		return context.Cause(ctx)
 	}
-	return nil // it has come in the meantime
+	return nil // serve gave the part before ctx was done
 }
 
 // try takes a part of the amount if it fits and no request waits.
@@ -95,8 +95,8 @@ func (s *shares) queue(owner string) *queue {
 	return s.queues[len(s.queues)-1]
 }
 
-// serve gives parts to requests until none fits. An owner who gets one goes to the end.
-// The caller holds the mutex.
+// serve gives parts to requests until none fits. An owner that gets a part moves to the
+// end. The caller holds the mutex.
 func (s *shares) serve() {
 	s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool { return len(q.all) == 0 })
 	for i := 0; i < len(s.queues); i++ {

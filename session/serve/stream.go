@@ -23,13 +23,13 @@ type stream struct {
 
 	mu   sync.Mutex
 	last time.Time
-	err  error // of the first failed write
+	err  error // the error of the first failed write
 }
 
 func newStream(w *writer) *stream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // of nginx
+	h.Set("X-Accel-Buffering", "no") // for nginx
 	w.WriteHeader(http.StatusOK)
 	st := &stream{w: w, rc: http.NewResponseController(w), last: time.Now()}
 	_ = st.write(": \n\n") // so that the client notices the connection
@@ -43,7 +43,7 @@ func (st *stream) send(id, name string, data any) error {
 		return err
 	}
 	text := ""
-	if id != "" && !strings.ContainsAny(id, "\x00\r\n") { // an imported entry has a foreign ID
+	if id != "" && !strings.ContainsAny(id, "\x00\r\n") { // an imported entry may have any ID
 		text += "id: " + id + "\n"
 	}
 	if name != "" {
@@ -52,7 +52,7 @@ func (st *stream) send(id, name string, data any) error {
 	return st.write(text + "data: " + string(encoded) + "\n\n")
 }
 
-// write gives the client some time to take a text.
+// write writes a text and flushes it. After a failed write it returns the same error.
 func (st *stream) write(text string) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -66,8 +66,8 @@ func (st *stream) write(text string) error {
 	return st.err
 }
 
-// beat writes a comment whenever nothing was written for so long, until ctx is done.
-// A write that fails ends the stream.
+// beat writes a comment after each silence of the duration every, until ctx is done. If a
+// write fails, beat calls end.
 func (st *stream) beat(ctx context.Context, every time.Duration, end context.CancelFunc) {
 	tick := time.NewTicker(every / 4)
 	defer tick.Stop()
@@ -88,9 +88,9 @@ func (st *stream) beat(ctx context.Context, every time.Duration, end context.Can
 }
 
 // Stream answers with server-sent events, which f sends; an ID or a name may be empty.
-// Comments keep a silent connection alive. The context of f ends with the client and
-// with the server. While both are there, an error of f is sent as a problem, in a last
-// event named end.
+// Comments keep a silent connection alive. The context of f ends when the client leaves
+// or the server closes. Otherwise an error of f is sent as a [Problem], in a last event
+// named end.
 func (q *Request) Stream(f func(ctx context.Context, send func(id, name string, data any) error) error) {
 	q.drop() // a stream may be long
 	st := newStream(q.w)
@@ -114,16 +114,16 @@ func (q *Request) Stream(f func(ctx context.Context, send func(id, name string, 
 type Turn struct {
 	sv    *Server
 	s     *session.Session
-	text  string // if not empty: the queued text whose turn alone is shown
+	text  string // if not empty, only the turn of this queued text is shown
 	from  string // the entry to begin after
-	seen  string // the event that the client has seen last; empty if it has seen none
-	reset bool   // comes first
+	seen  string // the last event that the client saw, or empty
+	reset bool   // the first frame is a reset
 }
 
 // Turn returns the turn that answers a queued text, after the last event that the client
-// has seen. Without a text it is the turn of that event, or the running or awaited one,
-// or nil. A client whose event does not exist gets a reset, and the turn from its
-// beginning.
+// saw. With an empty text, Turn returns the turn of that event, or without an event the
+// running or next turn, or nil. A client whose event does not exist gets a reset, and then
+// the turn from its beginning.
 func (q *Request) Turn(s *session.Session, text string) (t *Turn, err error) {
 	t = &Turn{sv: q.sv, s: s, text: text, from: text, seen: q.lastEventID()}
 	if text == "" {
@@ -150,9 +150,9 @@ func (q *Request) Turn(s *session.Session, text string) (t *Turn, err error) {
 	return t, err
 }
 
-// Frames yields the frames of the turn as they come, until it is over or ctx is done. A
-// failure gives a frame failed, with the code of a [Problem], and an end. These and a
-// reset that comes first have no ID, since they are not in the transcript.
+// Frames yields the frames of the turn as they come, until the turn is over or ctx is
+// done. A failure gives a frame "failed" with the code of a [Problem], and a frame "end".
+// These frames and a first frame "reset" have no ID, since they are not in the transcript.
 func (t *Turn) Frames(ctx context.Context) iter.Seq[Frame] {
 	return func(yield func(Frame) bool) {
 		if t.reset && !yield(Frame{Kind: frameReset}) {
@@ -187,9 +187,9 @@ func (t *Turn) Frames(ctx context.Context) iter.Seq[Frame] {
 			}
 		}
 		if t.sv.life.Err() == nil {
-			return // the client has left
+			return // the client left
 		}
-		t.sv.working.Wait() // the end of the answer is in the transcript
+		t.sv.working.Wait() // afterwards the end of the answer is in the transcript
 		for e, err := range t.s.Entries(context.WithoutCancel(ctx), last) {
 			if err != nil || !show(e) {
 				return
@@ -211,8 +211,8 @@ func resume(ctx context.Context, s *session.Session, seen string) (from string, 
 	return from, find(ctx, s, newTail(""), from, seen)
 }
 
-// find looks for an event after an entry. A missing event was never sent, and
-// waiting for it would never end.
+// find looks for an event after an entry. If the event is missing, it was never sent, and
+// a wait for it would never end.
 func find(ctx context.Context, s *session.Session, t *tail, from, seen string) error {
 	for e, err := range s.Entries(ctx, from) {
 		if err != nil {

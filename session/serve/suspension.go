@@ -8,13 +8,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A suspension is the state of a turn with calls that were held. It needs no
-// responder until a person has decided on all of them. The zero value is the state
-// of a turn without such calls, or of one that is over.
+// A suspension is the state of a turn with held calls. Such a turn needs no responder
+// until a person has decided on all held calls. The zero value is the state of a turn
+// without held calls, or of a finished turn.
 type suspension struct {
 	held     []string // the calls that wait for a person
-	decision string   // the last one on a held call; an answer resets it
-	asked    bool     // a request to stop came
+	decision string   // the last decision on a held call; an answer resets it
+	asked    bool     // a client asked to stop the turn
 	running  bool     // a text was drained, and its turn is not over
 }
 
@@ -24,7 +24,7 @@ func (h *suspension) waits() bool { return len(h.held) > 0 && !h.asked }
 // continues reports whether every held call is decided and no answer has followed.
 func (h *suspension) continues() bool { return len(h.held) == 0 && h.decision != "" && !h.asked }
 
-// or returns why the turn ends: a request to stop that came while it waited, or why.
+// or returns endStopped if a client stopped the turn while it waited, and otherwise why.
 func (h *suspension) or(why string) string {
 	if h.asked && (len(h.held) > 0 || h.decision != "") {
 		return endStopped

@@ -11,20 +11,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Frame is one piece of a stream, from which each surface makes its own event. The
-// same entries always give the same frames, on every server. Its kinds are:
+// A Frame is one piece of a stream. Each surface makes its own event from a frame. The
+// same entries give the same frames on every server. The kinds of frames are:
 //
-//	user       what a user said, in Block
+//	user       a block of a user's message, in Block
 //	text       a part of the text of an answer
 //	thinking   reasoning
 //	call       a call of a tool, in Block
-//	result     its result, in Block
-//	reset      the text of the answer does not count: it follows anew
+//	result     the result of a call, in Block
+//	reset      the text of the answer so far is void, and the text follows anew
 //	compacted  a compaction
-//	failed     the turn has no answer; Text says why
+//	failed     the turn has no complete answer; Text is the reason
 //	end        the turn is over
 type Frame struct {
-	ID    string // for clients that resume: its entry, and its number among the frames of that
+	ID    string // for clients that resume: the entry, and the number of the frame in the entry
 	Kind  string
 	Text  string // of text, thinking and failed
 	Block transcript.Block
@@ -44,22 +44,22 @@ const (
 
 // A tail makes frames of the entries of a session, in their order.
 type tail struct {
-	turn string // if not empty: the queued text whose turn alone is shown
-	in   bool   // its turn has begun
-	over bool   // and has ended
+	turn string // if not empty, only the turn of this queued text is shown
+	in   bool   // the turn to show has begun
+	over bool   // the turn to show has ended
 
-	draft, shown string // the key of the open draft, and its text that was shown
+	draft, shown string // the key of the open draft, and the shown part of its text
 	batch        []transcript.Entry
 }
 
-// newTail returns a tail of all of a session, or of the turn that answers a text that
-// was queued. Its first entry must not be after the beginning of an answer.
+// newTail returns a tail of a whole session, or of the turn that answers a queued text. The
+// first entry to add must not be inside an answer.
 func newTail(turn string) *tail {
 	return &tail{turn: turn, in: turn == ""}
 }
 
-// add takes the next entry and returns its events. Lines of an append that only
-// repeat others are skipped, even if one is the last.
+// add takes the next entry and returns the new frames. The entries of one append give
+// their frames together: with the last of them, or with the next append if it is missing.
 func (t *tail) add(e transcript.Entry) (frames []Frame) {
 	if e.Part <= 1 && len(t.batch) > 0 {
 		frames = t.flush()
@@ -122,7 +122,7 @@ func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 	return m.frames
 }
 
-// stream shows the text that has come.
+// stream shows the new text of a draft.
 func (t *tail) stream(m *maker, e transcript.Entry, d transcript.Draft) {
 	if d.At > 0 && d.Key != t.draft {
 		return // the draft is over
@@ -141,7 +141,7 @@ func (t *tail) stream(m *maker, e transcript.Entry, d transcript.Draft) {
 	t.draft, t.shown = d.Key, text
 }
 
-// answer shows an answer except for the text that the draft has shown.
+// answer shows an answer without the text that its draft already showed.
 func (t *tail) answer(m *maker, batch []transcript.Entry) {
 	var text strings.Builder
 	calls, first := false, -1
@@ -191,8 +191,8 @@ func (t *tail) answer(m *maker, batch []transcript.Entry) {
 // A maker numbers frames.
 type maker struct {
 	frames []Frame
-	entry  string // of the last frame
-	n      int    // how many frames the entry has
+	entry  string // the entry of the last frame
+	n      int    // the number of frames of that entry
 }
 
 func (m *maker) add(e transcript.Entry, frames ...Frame) {
@@ -206,15 +206,15 @@ func (m *maker) add(e transcript.Entry, frames ...Frame) {
 	}
 }
 
-// blocks adds a frame for each block of a user.
+// blocks adds a frame of a kind for each block.
 func (m *maker) blocks(e transcript.Entry, kind string, content []transcript.Block) {
 	for _, b := range content {
 		m.add(e, Frame{Kind: kind, Block: b})
 	}
 }
 
-// block adds a block of an answer. The first skip bytes of its text were shown. It returns
-// how many of the next ones were.
+// block adds a block of an answer. The first skip bytes of the remaining text were already
+// shown. It returns skip less the skipped bytes of this block.
 func (m *maker) block(e transcript.Entry, b transcript.Block, skip int) int {
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -233,7 +233,7 @@ func (m *maker) block(e transcript.Entry, b transcript.Block, skip int) int {
 	return skip
 }
 
-// place splits the ID of an event. Zero values mean the beginning.
+// place splits the ID of an event into its entry and the number of its frame.
 func place(id string) (entry string, n int, ok bool) {
 	entry, number, found := strings.Cut(id, "/")
 	n, err := strconv.Atoi(number)
@@ -243,8 +243,8 @@ func place(id string) (entry string, n int, ok bool) {
 // lookBack limits the entries of a turn that are searched for its beginning.
 const lookBack = 2_000
 
-// turnOf returns the entry before the turn of an entry: the end of the answer
-// before it, or the beginning of the session.
+// turnOf returns the entry before the turn of an entry: the end of the previous answer,
+// or the beginning of the session. It looks back over at most about lookBack entries.
 func turnOf(ctx context.Context, s *session.Session, entry string) (string, error) {
 	for seen := 0; seen < lookBack; {
 		page, err := search.Page(ctx, s, entry, -64)

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// A writer cuts clients that do not read.
+// A writer disconnects clients that do not read in time.
 type writer struct {
 	http.ResponseWriter
 	patience time.Duration
 	begun    bool // the status is sent
 }
 
-// WriteHeader begins the answer.
+// WriteHeader sends the status.
 func (w *writer) WriteHeader(status int) {
 	w.begun = true
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write gives the client some time for each part.
+// Write gives the client the time patience for each part.
 func (w *writer) Write(data []byte) (n int, err error) {
 	w.begun = true
 	for part := range slices.Chunk(data, 64<<10) {
@@ -36,5 +36,5 @@ func (w *writer) Write(data []byte) (n int, err error) {
 	return n, nil
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap gives http.ResponseController access to the connection.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -15,7 +15,7 @@ import (
 // state that it expects, and compares.
 type state map[driver.Ref]*shown
 
-// shown is the part of a state about one session.
+// shown holds the parts of a state that describe one session.
 type shown struct {
 	row  driver.Row
 	text []string // of the lines

@@ -15,8 +15,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A backend is a store: a folder or a server, with the methods that commands call. The methods
-// of session.Store are the same here.
+// A backend is a store in a folder, in a database or on a server. Commands call its
+// methods. The exported methods mean the same as the library's.
 type backend interface {
 	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)
 	Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error]
@@ -37,20 +37,20 @@ type backend interface {
 	commit(ctx context.Context, ref session.Ref) (memory.Committed, error)
 	title(ctx context.Context, ref session.Ref, text string) (session.Info, error)
 	fork(ctx context.Context, ref session.Ref, entry string, opts session.CreateOptions) (session.Info, error)
-	// hide hides entries, or with off shows them, and returns those that have changed.
+	// hide hides entries, or shows them if off is set, and returns the changed entries.
 	hide(ctx context.Context, ref session.Ref, entries []string, off bool) ([]string, error)
-	// page returns up to n entries after one, or with a negative n before one.
+	// page returns up to n entries after an entry, or up to -n entries before it.
 	page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error)
 	follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error]
 	searchIn(ctx context.Context, ref session.Ref, q search.Query) iter.Seq2[search.Hit, error]
 	health(ctx context.Context, ref session.Ref) (session.Health, error)
 	export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error
 
-	// file returns where the lines of a session are, or nothing.
+	// file returns the file of a session, or "" if it is not a local file.
 	file(i session.Info) string
 	// leftovers returns the findings on files outside of sessions.
 	leftovers(ctx context.Context) ([]finding, error)
-	// repair repairs all findings that are marked so.
+	// repair repairs all repairable findings.
 	repair(ctx context.Context) error
 	// take imports a file or a folder, and reports on each session.
 	take(ctx context.Context, name string, report func(imported) error) error

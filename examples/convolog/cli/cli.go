@@ -1,6 +1,6 @@
-// Package cli is the command line of convolog, for programs that add stores to it: a
-// program with a driver of its own, such as one for a database, calls [Main] with a
-// function that opens its stores.
+// Package cli is the command line of convolog, for programs that add stores to it. A
+// program with another driver, such as a driver for a database, calls [Main] with a function
+// that opens its stores.
 package cli
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/convolog/convolog/session/search"
 )
 
-// The exit codes.
+// Exit codes of failures.
 const (
 	exitFailed = iota + 1
 	exitUsage
@@ -34,15 +34,15 @@ const (
 	exitFound
 )
 
-// An Opener opens the store that a URL names. It also returns where that keeps blobs.
+// An Opener opens the store that a URL names. It also returns the blobs of that store.
 type Opener func(ctx context.Context, url string) (*session.Store, blobs.Store, error)
 
 // Main carries out the command line of the process, and ends the process with an exit
-// code. For every command, open opens the stores whose URLs do not name HTTP servers.
-// If open is nil, such URLs are errors.
+// code. In every command, open opens stores with URLs other than http and https. If open is
+// nil, such URLs are errors.
 func Main(open Opener) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	code := run(ctx, os.Args[1:], &console{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
 		terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr), opener: open,
@@ -106,8 +106,8 @@ type usageError struct {
 func (e usageError) Error() string { return e.text }
 
 var (
-	errHelp  = errors.New("help is wanted")
-	errFound = errors.New("doctor has found something")
+	errHelp  = errors.New("the user asked for help")
+	errFound = errors.New("doctor has findings")
 )
 
 // run opens the store that the command needs and carries it out.
@@ -132,7 +132,7 @@ func (c *call) run(ctx context.Context) (err error) {
 // open opens the store that the flags name.
 func (c *call) open(ctx context.Context) (backend, error) {
 	if c.url != "" && c.mask {
-		return nil, c.wrong("--mask is for a folder: the server or database decides for its own store")
+		return nil, c.wrong("--mask is for a folder: a server or database masks its own store")
 	}
 	if c.isDatabase(c.url) {
 		store, _, err := c.opener(ctx, c.url)
@@ -153,7 +153,7 @@ func (c *call) open(ctx context.Context) (backend, error) {
 	return f, err
 }
 
-// isDatabase reports whether the opener of this program is for a URL.
+// isDatabase reports whether the opener of this program opens a URL.
 func (c *call) isDatabase(url string) bool {
 	scheme, _, ok := strings.Cut(url, "://")
 	return ok && c.opener != nil && scheme != "http" && scheme != "https"

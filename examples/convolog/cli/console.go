@@ -13,20 +13,20 @@ import (
 	"github.com/convolog/convolog/examples/convolog/internal/screen"
 )
 
-// A console is where a command reads and prints.
+// A console is the input and output of a command.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
-	terminal bool // whether out is one
-	watched  bool // whether err is one
+	terminal bool // out is a terminal
+	watched  bool // err is a terminal
 	opener   Opener
 
-	progressing bool  // whether err has a line that is not ended
-	failed      error // why something was not printed
+	progressing bool  // a line of progress on err is not ended
+	failed      error // the first error of a write to out
 }
 
-// columns is how wide a terminal is that does not say.
+// columns is the width of a terminal of unknown width.
 const columns = 80
 
 func isTerminal(f *os.File) bool {
@@ -34,7 +34,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// printable returns a text without what commands a terminal.
+// printable returns a text without control characters for a terminal.
 func printable(text string) string { return screen.Printable(text, "\n\t") }
 
 func (con *console) print(text string) {
@@ -43,7 +43,7 @@ func (con *console) print(text string) {
 	}
 }
 
-// width is the number of columns of a terminal, else 0.
+// width returns the number of columns of the terminal, or 0 if out is not a terminal.
 func (con *console) width() int {
 	if !con.terminal {
 		return 0
@@ -54,7 +54,7 @@ func (con *console) width() int {
 	return columns
 }
 
-// cut returns a text on one line that fits into a number of columns; 0 is any number.
+// cut returns a text on one line, shortened to a number of columns; 0 means no limit.
 func cut(text string, width int) string {
 	text = screen.Printable(strings.Join(strings.Fields(text), " "), "")
 	if width <= 0 || len(text) <= width {
@@ -74,7 +74,7 @@ func cut(text string, width int) string {
 	return text
 }
 
-// wide is how many columns a letter takes.
+// wide returns the number of columns of a letter.
 func wide(r rune) int {
 	if r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xff60 || r >= 0x1f300 && r <= 0x3fffd) {
 		return 2
@@ -82,7 +82,7 @@ func wide(r rune) int {
 	return 1
 }
 
-// The colours that are used.
+// Colours of the output.
 const (
 	bold  = "1"
 	faint = "2"
@@ -99,7 +99,7 @@ func (con *console) paint(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// progress shows how far a long work is, to a person.
+// progress shows the progress of long work on a terminal.
 func (con *console) progress(format string, args ...any) {
 	if con.watched {
 		con.progressing = true
@@ -114,7 +114,7 @@ func (con *console) endProgress() {
 	}
 }
 
-// value prints a value as JSON on request, or calls text to print it.
+// value prints a value as JSON if --json is set, and otherwise calls text to print it.
 func (c *call) value(v any, text func()) error {
 	c.endProgress()
 	if !c.json {
@@ -126,7 +126,7 @@ func (c *call) value(v any, text func()) error {
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(v)
 	lines := sb.String()
-	if c.terminal { // a file gets the lines with their checksums as they are
+	if c.terminal { // a file gets the lines unchanged, with valid checksums
 		lines = screen.JSON(lines)
 	}
 	c.print(lines)

@@ -42,7 +42,7 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	shown := c.value(report, func() {
 		for _, s := range damaged {
 			for _, d := range s.Damage {
-				c.say("%s: left out %s at %d, which are not a line", s.ID, count(d.Size, "byte"), d.Offset)
+				c.say("%s: left out damage of %s at %d", s.ID, count(d.Size, "byte"), d.Offset)
 			}
 		}
 		verb := map[bool]string{true: "would be copied", false: "copied"}[c.dryRun]
@@ -51,7 +51,7 @@ func copyStore(ctx context.Context, c *call) (err error) {
 			c.say("Missing in %s: %s.", c.args[0], count(report.Missing, "blob"))
 		}
 		if report.Left > 0 {
-			c.say("Not copied: %s in the trash, or ledgers of removals.", count(report.Left, "session"))
+			c.say("Not copied: %s in the trash or in lists of removals.", count(report.Left, "session"))
 		}
 		if report.Failed > 0 {
 			c.say("Not copied: %s.", count(report.Failed, "session"))
@@ -60,7 +60,7 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	return errors.Join(err, shown)
 }
 
-// copyFrom opens the store that is copied, which must be there.
+// copyFrom opens the existing store to copy.
 func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, blobs.Store, error) {
 	if strings.Contains(name, "://") {
 		return c.database(ctx, name)
@@ -72,8 +72,8 @@ func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, blobs
 	return f.Store, blobs.Folder(name), err
 }
 
-// copyTo opens the store that is copied to, and makes it unless nothing is to be
-// written.
+// copyTo opens the target store, and makes it if it is missing. A dry run with a missing
+// target uses a store in memory.
 func (c *call) copyTo(ctx context.Context, name string) (*session.Store, blobs.Store, error) {
 	if strings.Contains(name, "://") {
 		return c.database(ctx, name)
@@ -95,7 +95,7 @@ func (c *call) database(ctx context.Context, url string) (*session.Store, blobs.
 	case c.isDatabase(url):
 		return c.opener(ctx, url)
 	case strings.HasPrefix(url, "http"):
-		return nil, nil, c.wrong("copy works on folders and databases, not over a server such as %s: name its folder or database", url)
+		return nil, nil, c.wrong("copy works on folders and databases, not over a server such as %s: name the folder or database of the server", url)
 	}
-	return nil, nil, c.wrong("%s is neither a folder nor a database that this program knows; the convolog of session/driver/pgdriver knows PostgreSQL", url)
+	return nil, nil, c.wrong("%s is not a folder, and this program cannot open such a database; the convolog of session/driver/pgdriver opens PostgreSQL", url)
 }

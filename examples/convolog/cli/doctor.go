@@ -13,56 +13,56 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A finding is something that is not as it should be, in plain words.
+// A finding describes one fault or remark in plain words.
 type finding struct {
 	Kind    string `json:"kind"`
 	Agent   string `json:"agent,omitempty"`
 	Session string `json:"session,omitempty"`
 	File    string `json:"file,omitempty"`
-	Offset  int64  `json:"offset,omitempty"` // of the place in the file, in bytes
+	Offset  int64  `json:"offset,omitempty"` // the place in the file, in bytes
 	Size    int64  `json:"size,omitempty"`
 	Text    string `json:"text"`
-	Way     string `json:"way"` // the way out
+	Way     string `json:"way"` // advice
 	// A Note needs no action.
 	Note bool `json:"note,omitempty"`
-	// Repairable is fixed by --repair.
+	// A Repairable finding is repaired by --repair.
 	Repairable bool `json:"repairable,omitempty"`
 }
 
-// A diagnosis is all that doctor has found.
+// A diagnosis is the result of doctor.
 type diagnosis struct {
-	Sessions int       `json:"sessions"` // examined
+	Sessions int       `json:"sessions"` // the number of examined sessions
 	Repaired []finding `json:"repaired,omitempty"`
 	Findings []finding `json:"findings"`
 }
 
-// compare is the way out of most damage.
-const compare = "compare the place with a copy of the file; the rest is read"
+// compare is the advice for most damage.
+const compare = "compare the place with a copy of the file; the rest of the file is read"
 
 // explanations describe each kind of damage.
 var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageTorn: {
-		Text: "A record is not complete, as when a process is killed or the disk is full while it is written. It was never acknowledged then.",
-		Way:  "nothing is to be done; it is left in place and passed over", Note: true,
+		Text: "A record is incomplete. If its process was killed, or the disk was full, it was never acknowledged.",
+		Way:  "no action is needed; the record stays in the file and is skipped", Note: true,
 	},
-	transcript.DamageNUL:       {Text: "There are NUL bytes, as a power cut leaves them where data had not reached the disk.", Way: "these bytes were not yet on stable storage; if you miss them, take them from a copy of the file. The rest is read"},
-	transcript.DamageUTF8:      {Text: "A record has bytes that are not UTF-8: the disk or another program has changed it.", Way: compare},
+	transcript.DamageNUL:       {Text: "There are NUL bytes. A power cut leaves them where data had not reached the disk.", Way: "the lost bytes were not yet on stable storage; if you need them, take them from a copy of the file. The rest is read"},
+	transcript.DamageUTF8:      {Text: "A record contains bytes that are not UTF-8: the disk or another program has changed it.", Way: compare},
 	transcript.DamageNotJSON:   {Text: "This is not JSON: another program or a person has written to the file, or the disk has changed it.", Way: compare},
-	transcript.DamageNotObject: {Text: "This is JSON, but no record: another program or a person has written to the file.", Way: compare},
-	transcript.DamageMalformed: {Text: "A record without a type, or with a member of the wrong type: another program has written it.", Way: compare},
-	transcript.DamageTooLong:   {Text: "A line is longer than any that is read.", Way: "look at it with another tool; the rest is read"},
-	transcript.DamageCRC:       {Text: "A record is not the one that was written: a letter of it has changed. It is read as it is.", Way: "compare it with a copy of the file"},
+	transcript.DamageNotObject: {Text: "This is JSON, but not a record: another program or a person has written to the file.", Way: compare},
+	transcript.DamageMalformed: {Text: "A record lacks a type, or has a member of the wrong type: another program has written it.", Way: compare},
+	transcript.DamageTooLong:   {Text: "A line is too long to read.", Way: "look at the line with another tool; the rest of the file is read"},
+	transcript.DamageCRC:       {Text: "The checksum of a record is wrong: the record was changed after it was written. It is still read.", Way: "compare the record with a copy of the file"},
 }
 
 func damaged(d transcript.Damage) finding {
 	f, ok := explanations[d.Kind]
 	if !ok {
-		f = finding{Text: "This is damage of a kind that is not known: " + d.Reason + ".", Way: compare}
+		f = finding{Text: "This is damage of an unknown kind: " + d.Reason + ".", Way: compare}
 	}
 	f.Kind, f.Offset, f.Size = string(d.Kind), d.Offset, d.Size
 	if d.Offset == 0 {
 		f.Text += " It is the first record, which names the owner of the conversation."
-		f.Way, f.Note = "restore the first line from a copy; until then the session can be read, and perhaps not appended to", false
+		f.Way, f.Note = "restore the first line from a copy; until then you can read the session, but perhaps not append to it", false
 	}
 	return f
 }
@@ -74,13 +74,13 @@ func doctor(ctx context.Context, c *call) error {
 			return err
 		}
 		if c.repair {
-			return c.wrong("--repair is for a store, which --dir names: files of other programs are left as they are")
+			return c.wrong("--repair is for the store of --dir, not for single files")
 		}
 		look = c.examineFiles
 	}
 	found, err := look(ctx)
 	if err != nil && (!c.repair || ctx.Err() != nil) {
-		return err // a repair may mend what kept doctor from looking
+		return err // with --repair continue: a repair may remove the cause of the error
 	}
 	if c.repair {
 		if err := c.backend.repair(ctx); err != nil {
@@ -93,12 +93,12 @@ func doctor(ctx context.Context, c *call) error {
 		found.Repaired = slices.DeleteFunc(before, func(f finding) bool { return !f.Repairable || slices.Contains(found.Findings, f) })
 		for i := range found.Findings {
 			if f := &found.Findings[i]; f.Repairable {
-				next := "look at the file, and move it away if it is not needed"
-				if f.Kind == halfErased.Kind { // without the file nothing would finish it
+				next := "look at the file, and move it away if you do not need it"
+				if f.Kind == halfErased.Kind { // only this file lets a later open finish the erase
 					next = "delete or erase it again, which reports the reason"
 				}
 				f.Repairable = false
-				f.Way += ". --repair has not helped: " + next
+				f.Way += ". --repair did not help: " + next
 			}
 		}
 	}
@@ -132,13 +132,13 @@ func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 		}
 		found := []finding{}
 		if err != nil {
-			found = append(found, finding{Kind: "unreadable", Text: "The session cannot be read: " + err.Error(), Way: "unless the error names another way: restore its transcript from a copy, or delete the session"})
+			found = append(found, finding{Kind: "unreadable", Text: "The session cannot be read: " + err.Error(), Way: "follow the error; otherwise restore the transcript from a copy, or delete the session"})
 		}
 		for _, damage := range h.Damage {
 			found = append(found, damaged(damage))
 		}
 		if isAhead(i) {
-			found = append(found, note("dated-ahead", "The last message has a time in the future: "+stamp(i.UpdatedAt)+". The session comes first in lists, and retention leaves it out.", "nothing is to be done, or delete or archive it by hand"))
+			found = append(found, note("dated-ahead", "The last message has a time in the future: "+stamp(i.UpdatedAt)+". The session comes first in lists, and retention ignores it.", "no action is needed; or delete or archive the session by hand"))
 		}
 		for n := range found {
 			found[n].File = c.backend.file(i)
@@ -152,25 +152,25 @@ func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 	return d, nil
 }
 
-// repairsOf is a note on the repairs that a history needs.
+// repairsOf returns a note on the repairs that a history needs, if any.
 func repairsOf(n int) []finding {
 	if n == 0 {
 		return nil
 	}
-	f := note("history", fmt.Sprintf("Repairs make a valid request of the history (%d), such as an error for a result that is missing.", n),
-		"nothing is to be done: they are made whenever it is read, and the file stays as it is")
+	f := note("history", fmt.Sprintf("The history needs repairs to be a valid request (%d), such as an error for a missing result.", n),
+		"no action is needed: each read makes the repairs, and the file stays unchanged")
 	f.Size = int64(n)
 	return []finding{f}
 }
 
-// examineFiles looks at transcripts of any program.
+// examineFiles examines transcripts of any program.
 func (c *call) examineFiles(ctx context.Context) (d diagnosis, err error) {
 	d.Findings = []finding{}
 	var errs []error
 	for _, name := range c.args {
 		err := c.examineFile(ctx, name, &d)
 		if errors.Is(err, dialect.ErrChannelLog) {
-			f := note("channel-log", "This is the log of a channel for administrators, and no session.", "package session/serve/zyhive/convlog reads it")
+			f := note("channel-log", "This is the log of a channel for administrators, not a session.", "package session/serve/zyhive/convlog reads it")
 			f.File = name
 			d.Findings, err = append(d.Findings, f), nil
 		}
@@ -185,10 +185,10 @@ func (c *call) examineFile(ctx context.Context, name string, d *diagnosis) error
 		c.progress("%s", count(d.Sessions, "file"))
 		found := []finding{}
 		if f.Dialect == "" {
-			found = append(found, finding{Kind: "unknown", Text: "This is not a transcript of a known program.", Way: "nothing reads it; convolog inspect shows its content"})
+			found = append(found, finding{Kind: "unknown", Text: "This is not a transcript of a known program.", Way: "no command imports it; convolog inspect shows its content"})
 		}
 		if f.Error != "" {
-			found = append(found, finding{Kind: "unreadable", Text: "It cannot be read to its end: " + f.Error, Way: "restore it from a copy"})
+			found = append(found, finding{Kind: "unreadable", Text: "The file cannot be read to its end: " + f.Error, Way: "restore the file from a copy"})
 		}
 		for _, damage := range f.Damage {
 			found = append(found, damaged(damage))

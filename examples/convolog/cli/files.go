@@ -41,7 +41,7 @@ func importSessions(ctx context.Context, c *call) error {
 		}
 	}
 	if len(reports) == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New("no session was found: convolog inspect describes the files"))
+		errs = append(errs, errors.New("the files contain no session: convolog inspect describes them"))
 	}
 	err := c.value(reports, func() {
 		for _, im := range reports {
@@ -63,7 +63,7 @@ func export(ctx context.Context, c *call) error {
 	return c.backend.export(ctx, c.ref, c.as, c.model, c.out)
 }
 
-// local returns the error of a command that cannot work over a server.
+// local returns an error if --url is set, for a command that cannot work over a server.
 func (c *call) local() error {
 	if c.url != "" {
 		return c.wrong("%s works on files, not over a server: leave out --url", c.command.name)
@@ -106,21 +106,21 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	_ = erase.Resume(ctx, store) // as openFolder does
+	_ = erase.Resume(ctx, store) // doctor reports failures, as for openFolder
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.addr)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // the server has closed it
+	defer func() { _ = listener.Close() }() // the server closes it first
 	if addr, ok := listener.Addr().(*net.TCPAddr); c.token == "" && (!ok || !addr.IP.IsLoopback()) {
-		return c.wrong("without a token the address must be of this machine, such as 127.0.0.1:1933")
+		return c.wrong("without a token the address must be a loopback address, such as 127.0.0.1:1933")
 	}
 	where, secret, file := "http://"+listener.Addr().String(), c.token, ""
-	if secret == "" { // a proxy, or another user, would be the administrator
+	if secret == "" { // without a token, a proxy or another user would be the administrator
 		if secret, file, err = token.Leave(c.dir, listener.Addr()); err != nil {
 			return err
 		}
-		defer func() { _ = os.Remove(file) }() // useless without the server
+		defer func() { _ = os.Remove(file) }() // the token ends with the server
 	}
 	opts := &serve.Options{
 		Auth: serve.Keys(map[string]serve.Principal{secret: {Admin: true}}), Renderers: renderers,
@@ -143,10 +143,10 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	if err := c.value(described, func() {
 		c.say("%s serves %s; Ctrl-C ends it.", where, c.dir)
 		if c.token == "" {
-			c.say("Clients send the token %s, or run in this folder.", secret)
+			c.say("Clients need the token %s. The command line finds it if it runs in this folder.", secret)
 		}
 		if c.page && c.token == "" {
-			c.say("The page: %s/page#token=%s", where, secret)
+			c.say("The page is at %s/page#token=%s", where, secret)
 		}
 	}); err != nil {
 		return errors.Join(err, server.Close())

@@ -27,10 +27,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A folder is a backend over a store that is opened here: of files, or in a database.
+// A folder is a backend over a store that this process opens: of files, or in a database.
 type folder struct {
 	*session.Store
-	dir string // empty if it is in a database
+	dir string // empty for a database
 }
 
 var _ backend = (*folder)(nil)
@@ -38,15 +38,16 @@ var _ backend = (*folder)(nil)
 func openFolder(ctx context.Context, dir string, readOnly bool, filters ...session.Filter) (*folder, error) {
 	store, err := session.Open(dir, storeOptions(dir, readOnly, filters...))
 	if err == nil && !readOnly {
-		_ = erase.Resume(ctx, store) // doctor finds what cannot be finished, on a full disk for example
+		_ = erase.Resume(ctx, store) // doctor reports an erase that cannot be finished, for example on a full disk
 	}
 	if errors.Is(err, driver.ErrForeign) {
-		err = fmt.Errorf("%w\nconvolog inspect %s shows it, and convolog convert %s --to native FOLDER brings it into a store", err, dir, dir)
+		err = fmt.Errorf("%w\nconvolog inspect %s shows the folder, and convolog convert %s --to native FOLDER makes a store of it", err, dir, dir)
 	}
 	return &folder{store, dir}, err
 }
 
-// storeOptions returns the options that fit a folder: one that has blobs keeps them.
+// storeOptions returns the options for a folder. If the folder contains blobs, they include
+// the filter for blobs.
 func storeOptions(dir string, readOnly bool, filters ...session.Filter) *session.Options {
 	opts := &session.Options{ReadOnly: readOnly, Filters: filters}
 	if found, err := filepath.Glob(filepath.Join(dir, "agents", "*", "blobs")); err == nil && len(found) > 0 {
@@ -73,7 +74,7 @@ func (f *folder) create(ctx context.Context, key session.Key, opts session.Creat
 	return described1(ctx)(f.Create(ctx, key, &opts))
 }
 
-// described1 returns the function that describes a session if there is no error.
+// described1 returns a function that describes a session, or returns the error.
 func described1(ctx context.Context) func(s *session.Session, err error) (session.Info, error) {
 	return func(s *session.Session, err error) (session.Info, error) {
 		if err != nil {
@@ -178,7 +179,7 @@ func (f *folder) searchIn(ctx context.Context, ref session.Ref, q search.Query) 
 	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[search.Hit, error] { return search.Session(ctx, s, q) })
 }
 
-// within is with for what yields.
+// within is like with for a function that returns a sequence.
 func within[T any](ctx context.Context, f *folder, ref session.Ref, do func(*session.Session) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		s, err := f.Get(ctx, ref)

@@ -100,7 +100,7 @@ func usage(ctx context.Context, c *call) error {
 	}
 	return c.value(sum, func() {
 		if len(sum) == 0 {
-			c.say("No answer has reported its cost.")
+			c.say("No answer has reported its tokens.")
 		}
 		for _, model := range slices.Sorted(maps.Keys(sum)) {
 			u := sum[model]
@@ -109,7 +109,7 @@ func usage(ctx context.Context, c *call) error {
 	})
 }
 
-// removals returns the deleted sessions that the flags choose.
+// removals returns the deleted sessions that the flags select.
 func (c *call) removals(ctx context.Context) ([]retain.Removal, error) {
 	all, err := c.backend.Removals(ctx)
 	return slices.DeleteFunc(all, func(r retain.Removal) bool {
@@ -147,7 +147,7 @@ func prune(ctx context.Context, c *call) error {
 	if c.dryRun {
 		return c.value(plan, func() { c.say("%s", strings.TrimSpace(plan.String())) })
 	}
-	c.progress("putting away %s", count(len(plan.Items), "session"))
+	c.progress("carrying out the plan for %s", count(len(plan.Items), "session"))
 	report, err := c.backend.Apply(ctx, plan)
 	if errors.Is(err, retain.ErrForce) {
 		return fmt.Errorf("%w\nconvolog prune -n shows the plan; --force carries it out", err)
@@ -187,7 +187,7 @@ func eraseData(ctx context.Context, c *call) error {
 	what := erase.Erasure{Owner: c.list.Owner}
 	c.list.Owner = ""
 	if what.Owner == "" && len(c.args) == 0 || what.Owner != "" && len(c.args) > 0 {
-		return c.wrong("name a session, or an owner with --owner, and not both")
+		return c.wrong("name a session, or an owner with --owner, but not both")
 	}
 	switch len(c.args) {
 	case 0:
@@ -201,13 +201,13 @@ func eraseData(ctx context.Context, c *call) error {
 		return err
 	}
 	if len(c.args) > 1 && len(plan.Places) == 0 {
-		return fmt.Errorf("%s has none of these entries, so nothing is erased: %w", c.ref.ID, session.ErrNoEntry)
+		return fmt.Errorf("session %s contains none of these entries, so nothing is erased: %w", c.ref.ID, session.ErrNoEntry)
 	}
 	if !c.yes {
 		return c.value(plan, func() {
 			c.places(plan.Places)
 			if len(plan.Places) > 0 {
-				c.say("Nothing was erased. With --yes it is, for good.")
+				c.say("Nothing was erased. --yes erases this data for good.")
 			}
 		})
 	}
@@ -217,7 +217,7 @@ func eraseData(ctx context.Context, c *call) error {
 	}
 	return c.value(report, func() {
 		c.places(report.Places)
-		c.say("Out of reach from here:")
+		c.say("The erase cannot reach:")
 		for _, beyond := range report.Beyond {
 			c.say("  %s", beyond)
 		}

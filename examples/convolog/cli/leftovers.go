@@ -23,33 +23,33 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// temporary matches the names of files in the making.
+// temporary matches the names of temporary files.
 var temporary = regexp.MustCompile(`^(.+)\.tmp-[0-9a-f]{16}$`)
 
-// The findings on files. Repair does the same as opening a store for writing, in idle
-// sessions as well.
+// The findings on files. A repair does the work that opening a store for writing does, also
+// for sessions that are not in use.
 var (
 	unfinished = repairable("unfinished",
-		"The last line has no end: a process was killed while it was writing, or is writing at this moment.", "the next append ends the line; everything before it is kept")
+		"The last line has no end: a process was killed while it wrote the line, or still writes it.", "the next append ends the line; all earlier lines are kept")
 	suspect = repairable("not-durable",
 		"A sync of the file has failed, so its last bytes may not survive a power cut.", "check the disk; the next append copies the file to new blocks")
 	noIndex = repairable("index-lost",
-		"The index of the agent is missing. Lists are made from the transcripts, which takes longer.", "the next writer makes it again")
+		"The index of the agent is missing. Lists are slower, because they read the transcripts.", "the next writer makes it again")
 	badIndex = repairable("index-damaged",
 		"The index of the agent has lines that cannot be read. The transcripts contain all of its data.", "the next writer makes it again")
 	leftover = repairable("leftover",
-		"A copy or a new file was in the making when its process was killed, or is now.", "it is never read, and is removed unless its writer is at work")
+		"A process was killed while it wrote this temporary file, or still writes it.", "the file is never read; a repair removes it if its writer is dead")
 	halfErased = repairable("half-erased",
-		"A deletion or an erase was cut short, and words that should be gone are still there.", "opening the store for writing finishes it")
+		"A deletion or an erase was interrupted, and some of its words are still there.", "opening the store for writing finishes it")
 	twice = note("archived-twice",
-		"A session has both an archive and a transcript. The archive does not count.", "restore the session, which removes the archive if the transcript begins with all its lines; otherwise inspect both, and move one of them away")
+		"A session has both an archive and a transcript. The archive is ignored.", "restore the session: that removes the archive if the transcript begins with all lines of the archive. Otherwise inspect both, and move one of them away")
 	stranger = note("stranger",
-		"This program gives no such names: a copy made by hand, or a file of another program. It is never read.", "move it away if it is not needed; convolog inspect shows its content")
+		"The name is not from this program: the file is a copy made by hand, or a file of another program. It is never read.", "move the file away if you do not need it; convolog inspect shows its content")
 	notListed = repairable("not-listed",
-		"The store does not list the session of this file: the index lacks it, its first record cannot be read, or this program does not give the name of its folder.",
-		"compare the folder with the index; where that does not help, restore the file from a copy or move it away: while there is a transcript without a first record, a key that has no session cannot be loaded")
+		"The store does not list the session of this file: the index lacks it, its first record cannot be read, or the name of its folder is not from this program.",
+		"a repair compares the folder with the index. If that does not help, restore the file from a copy or move it away: as long as a transcript lacks its first record, a key without a session cannot be loaded")
 	lonelyBlobs = note("blobs-without-session",
-		"There are media of a session that is not there.", "remove the folder if the session was deleted; restore the transcript if it was lost")
+		"The session of these media does not exist.", "remove the folder if the session was deleted; restore the transcript if it was lost")
 )
 
 func repairable(kind, text, way string) finding {
@@ -71,7 +71,7 @@ func (f *folder) file(i session.Info) string {
 	return filepath.Join(f.dir, "agents", agent, "sessions", id)
 }
 
-// leftovers looks at the files and changes none.
+// leftovers examines the files of the store and changes no file.
 func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 	if f.dir == "" {
 		return nil, nil
@@ -82,13 +82,13 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 		}
 		rel, relErr := filepath.Rel(f.dir, name)
 		if err = errors.Join(err, relErr); errors.Is(err, fs.ErrNotExist) {
-			return nil // it was just removed
+			return nil // the file was just removed
 		}
 		if err != nil && rel == "." {
 			return err
 		}
 		if err != nil {
-			found = append(found, finding{Kind: "unreadable", File: name, Text: "It cannot be examined: " + err.Error(), Way: "check its owner and its permissions"})
+			found = append(found, finding{Kind: "unreadable", File: name, Text: "The file cannot be examined: " + err.Error(), Way: "check its owner and its permissions"})
 			return fs.SkipDir
 		}
 		parts := strings.Split(filepath.ToSlash(rel), "/")
@@ -116,8 +116,8 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 	return f.dropListed(ctx, found)
 }
 
-// sessionOf returns what the names of the transcript and the archive of a session have
-// in common; it is empty if a file is neither.
+// sessionOf returns the common part of the names of a session's transcript and archive, or
+// "" for any other file.
 func sessionOf(name string) string {
 	folder, base := path.Split(filepath.ToSlash(name))
 	stem, ok := "", false
@@ -133,8 +133,8 @@ func sessionOf(name string) string {
 	return path.Join(path.Dir(path.Clean(folder)), stem)
 }
 
-// dropListed removes the findings that the store does not list a file, where it does,
-// the file has vanished, or a deletion that was cut short explains it.
+// dropListed removes a notListed finding if the store lists the session, if the file has
+// vanished, or if an interrupted deletion explains the file.
 func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, error) {
 	known := map[string]bool{}
 	for _, o := range []session.ListOptions{
@@ -243,7 +243,7 @@ func judgeIndex(name string) (finding, bool) {
 	return badIndex, first
 }
 
-// missing returns a finding for each session in an index that has no file.
+// missing returns a finding for each session in an index whose file is missing.
 func missing(name string) (found []finding) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -274,9 +274,9 @@ func missing(name string) (found []finding) {
 		f := finding{
 			Kind: "missing", Agent: agentOf(folder), Session: id,
 			Text: fmt.Sprintf("The transcript of a session is missing: %s, key %s, title %q.", id, rows[id].Key, rows[id].Title),
-			Way:  "bring back " + filepath.Join(folder, "sessions", file) + ", from the cloud or a copy; or delete the session, with session delete --now. Until then its key gets no new session",
+			Way:  "bring back " + filepath.Join(folder, "sessions", file) + " from the cloud or a copy, or delete the session with session delete --now. Until then its key gets no new session",
 		}
-		for _, other := range files { // a placeholder of a cloud, or another spelling
+		for _, other := range files { // a placeholder of a cloud service, or another spelling
 			if strings.Contains(strings.ToLower(other.Name()), strings.ToLower(filedriver.EncodeName(id))) {
 				f.Text += fmt.Sprintf(" In its place is %q.", other.Name())
 			}
@@ -286,15 +286,15 @@ func missing(name string) (found []finding) {
 	return found
 }
 
-// repair opens the store for writing, reads every session, and closes it again. That
-// finishes deletions and erases, ends lines that were left unfinished, and makes the
-// index again. Files whose sync has failed are copied, and leftovers of killed
-// processes are removed under their locks. No line that is complete is touched.
+// repair opens the store for writing, reads every session, and closes the store again.
+// This finishes deletions and erases, ends unfinished lines, and makes the index again. It
+// copies files whose sync failed, and removes temporary files of killed processes under
+// their locks. It changes no complete line.
 func (f *folder) repair(ctx context.Context) (err error) {
 	if f.dir == "" {
 		return usageError{"--repair is for a folder: stores in databases have no files", "help doctor"}
 	}
-	before, _ := f.leftovers(ctx) // what keeps a store from listing its sessions is found again
+	before, _ := f.leftovers(ctx) // opening or listing the store below reports the same error
 	for _, b := range before {
 		if b.Kind == notListed.Kind {
 			err = cmp.Or(err, touch(filepath.Dir(b.File)))
@@ -308,7 +308,7 @@ func (f *folder) repair(ctx context.Context) (err error) {
 		return err
 	}
 	err = errors.Join(w.mend(ctx, before), w.Close())
-	again, openErr := openFolder(ctx, f.dir, true) // which starts without any cached state
+	again, openErr := openFolder(ctx, f.dir, true) // a new store has no cached state
 	if openErr == nil {
 		f.Store, again.Store = again.Store, f.Store
 		openErr = again.Close()
@@ -316,8 +316,8 @@ func (f *folder) repair(ctx context.Context) (err error) {
 	return errors.Join(err, openErr)
 }
 
-// touch gives a folder another time, so that the next call of a store compares the names
-// in the folder with the index.
+// touch sets the time of a folder, so that the next call of a store compares the names in
+// the folder with the index.
 func touch(folder string) error { return os.Chtimes(folder, time.Time{}, time.Now()) }
 
 func (f *folder) mend(ctx context.Context, before []finding) error {
@@ -331,7 +331,7 @@ func (f *folder) mend(ctx context.Context, before []finding) error {
 		s, err := f.Get(ctx, i.Ref)
 		if err == nil {
 			if _, err = s.Health(ctx); err == nil && i.State != session.Archived {
-				_ = s.Recover(ctx) // the second look at the file reveals a failure
+				_ = s.Recover(ctx) // the second examination reports a failure
 			}
 		}
 		if ctx.Err() != nil {
@@ -349,7 +349,7 @@ func (f *folder) mend(ctx context.Context, before []finding) error {
 	delete(agents, "")
 	var errs []error
 	for agent := range agents {
-		// A writer puts the index in order. Then it finds that there is no such session.
+		// Restoring a session that does not exist makes the driver repair the index first.
 		if err := f.Restore(ctx, session.Ref{Agent: agent, ID: rand.Text()}); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -371,7 +371,7 @@ func agentOf(folder string) string {
 	return name
 }
 
-// removeTemps removes what dead writers have left of a file.
+// removeTemps removes the temporary files that dead writers of a file left.
 func removeTemps(dir, name string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -22,14 +22,14 @@ const (
 	defaultURL = "http://localhost:1933"
 )
 
-// A call is a command line that was understood.
+// A call is a parsed command line.
 type call struct {
 	*console
 	*options
 	command *command
 	args    []string
 	backend backend
-	ref     session.Ref // of the session that the first argument names
+	ref     session.Ref // the session that the first argument names
 }
 
 // options are the values of all flags.
@@ -53,7 +53,7 @@ type options struct {
 	addr            string
 }
 
-// filters returns the filters that the flags ask for.
+// filters returns the filters that the flags select.
 func (o *options) filters() (list []session.Filter) {
 	if o.mask {
 		list = append(list, session.Redact(redact.Secrets))
@@ -64,27 +64,27 @@ func (o *options) filters() (list []session.Filter) {
 // A flagDef is a flag of some commands.
 type flagDef struct {
 	name, arg, help string
-	bind            func(o *options) any // where its value goes
+	bind            func(o *options) any // returns a pointer to the field of its value
 }
 
 // everywhere are the flags of all commands.
 const everywhere = "dir url token json"
 
 var flagDefs = []flagDef{
-	{"dir", "FOLDER", "the folder of the store; without it " + defaultDir, func(o *options) any { return &o.dir }},
-	{"url", "[URL]", "a server instead; without a URL " + defaultURL, nil},
-	{"token", "TOKEN", "the secret of the server; without it CONVOLOG_TOKEN", func(o *options) any { return &o.token }},
+	{"dir", "FOLDER", "the folder of the store; the default is " + defaultDir, func(o *options) any { return &o.dir }},
+	{"url", "[URL]", "use a server; the default URL is " + defaultURL, nil},
+	{"token", "TOKEN", "the token of the server; the default is CONVOLOG_TOKEN", func(o *options) any { return &o.token }},
 	{"json", "", "print JSON, for scripts", func(o *options) any { return &o.json }},
 
 	{"agent", "NAME", "only sessions of this agent", func(o *options) any { return &o.list.Agent }},
 	{"owner", "NAME", "only sessions of this owner", func(o *options) any { return &o.list.Owner }},
 	{"label", "LABEL", "only sessions with this label", func(o *options) any { return &o.list.Label }},
 	{"state", "STATE", "live (the default), expired, archived, trashed or any", func(o *options) any { return &o.state }},
-	{"limit", "N", "at most N", func(o *options) any { return &o.list.Limit }},
+	{"limit", "N", "show at most N results", func(o *options) any { return &o.list.Limit }},
 
-	{"id", "ID", "the ID of the new session; without it one is made", func(o *options) any { return &o.create.ID }},
+	{"id", "ID", "the ID of the new session; the default is a new ID", func(o *options) any { return &o.create.ID }},
 	{"title", "TEXT", "the title of the new session", func(o *options) any { return &o.create.Title }},
-	{"for", "OWNER", "the person that the new session belongs to", func(o *options) any { return &o.create.Owner }},
+	{"for", "OWNER", "the owner of the new session", func(o *options) any { return &o.create.Owner }},
 
 	{"role", "ROLE", "user or assistant", func(o *options) any { return &o.role }},
 	{"content", "TEXT", "the text; - reads the standard input", func(o *options) any { return &o.content }},
@@ -92,31 +92,31 @@ var flagDefs = []flagDef{
 	{"full", "", "do not shorten calls, results and reasoning", func(o *options) any { return &o.full }},
 	{"after", "ENTRY", "begin after this entry", func(o *options) any { return &o.after }},
 
-	{"in", "SESSION", "search in this session alone", func(o *options) any { return &o.within }},
+	{"in", "SESSION", "search only this session", func(o *options) any { return &o.within }},
 	{"regexp", "", "the words are a regular expression", func(o *options) any { return &o.regexp }},
-	{"ranked", "", "the best first instead of the newest; any word will do", func(o *options) any { return &o.query.Ranked }},
-	{"tool", "NAME", "only calls of this tool, and results", func(o *options) any { return &o.query.Tool }},
+	{"ranked", "", "best hits first; a hit needs only one of the words", func(o *options) any { return &o.query.Ranked }},
+	{"tool", "NAME", "only calls of this tool and their results", func(o *options) any { return &o.query.Tool }},
 
-	{"older-than", "TIME", "sessions without a message for so long, such as 30d", func(o *options) any { return &o.retention.Default }},
-	{"trash-for", "TIME", "how long sessions stay in the trash; without it 30d", func(o *options) any { return &o.retention.Trash }},
-	{"ttl", "", "sessions whose own time is over", func(o *options) any { return &o.retention.TTL }},
+	{"older-than", "TIME", "sessions without a message for this time, such as 30d", func(o *options) any { return &o.retention.Default }},
+	{"trash-for", "TIME", "time that sessions stay in the trash; default 30d", func(o *options) any { return &o.retention.Trash }},
+	{"ttl", "", "sessions whose own lifetime is over", func(o *options) any { return &o.retention.TTL }},
 	{"max-sessions", "N", "the oldest sessions beyond N", func(o *options) any { return &o.retention.MaxSessions }},
 	{"max-bytes", "N", "the oldest sessions beyond N bytes", func(o *options) any { return &o.retention.MaxBytes }},
 	{"per-key", "N", "the oldest sessions of each key beyond N", func(o *options) any { return &o.retention.PerKey }},
-	{"per-owner", "", "count for each owner alone", func(o *options) any { return &o.retention.PerOwner }},
-	{"delete", "", "delete instead of archiving, archived ones too", func(o *options) any { return &o.retention.Delete }},
-	{"force", "", "even if it is most of the sessions; trust the clock", func(o *options) any { return &o.retention.Force }},
-	{"n", "", "change nothing, only show the plan", func(o *options) any { return &o.dryRun }},
-	{"now", "", "delete for good; asks on a terminal, without --yes", func(o *options) any { return &o.now }},
-	{"yes", "", "do it; without it, only show the plan", func(o *options) any { return &o.yes }},
+	{"per-owner", "", "apply the limits to each owner separately", func(o *options) any { return &o.retention.PerOwner }},
+	{"delete", "", "delete instead of archiving, even archived sessions", func(o *options) any { return &o.retention.Delete }},
+	{"force", "", "allow large plans, and trust the clock", func(o *options) any { return &o.retention.Force }},
+	{"n", "", "change nothing, and only show the plan", func(o *options) any { return &o.dryRun }},
+	{"now", "", "delete for good; on a terminal it asks without --yes", func(o *options) any { return &o.now }},
+	{"yes", "", "do it; without --yes erase only shows the plan", func(o *options) any { return &o.yes }},
 	{"repair", "", "make the safe repairs", func(o *options) any { return &o.repair }},
 
 	{"mask", "", "mask secrets in the store, now and in all later writes", func(o *options) any { return &o.mask }},
 	{"as", "FORM", "jsonl, markdown, html, anthropic, gemini ...", func(o *options) any { return &o.as }},
 	{"to", "FORM", "the form: native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},
-	{"addr", "ADDRESS", "the address; without it 127.0.0.1:1933", func(o *options) any { return &o.addr }},
-	{"page", "", "with a page for browsers, at /page", func(o *options) any { return &o.page }},
+	{"addr", "ADDRESS", "the address; the default is 127.0.0.1:1933", func(o *options) any { return &o.addr }},
+	{"page", "", "also serve a page for browsers at /page", func(o *options) any { return &o.page }},
 }
 
 func flagsOf(names string) (defs []flagDef) {
@@ -171,7 +171,7 @@ func duration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
 		if err != nil || n < 0 || n > 36500 {
-			return 0, errors.New("it is not a number of days")
+			return 0, errors.New("it is not a valid number of days")
 		}
 		return time.Duration(n) * 24 * time.Hour, nil
 	}
@@ -210,7 +210,7 @@ func parse(args []string, con *console) (*call, error) {
 	return c, c.check()
 }
 
-// commandName reads the name of the command, and returns the rest.
+// commandName reads the name of the command, and returns the remaining arguments.
 func (c *call) commandName(args []string) (name string, rest []string, err error) {
 	help := []string(nil)
 	for rest = args; err == nil; {
@@ -230,7 +230,7 @@ func (c *call) commandName(args []string) (name string, rest []string, err error
 	return "", nil, err
 }
 
-// flags reads the flags that args begin with, and returns the rest.
+// flags reads the flags at the beginning of args, and returns the remaining arguments.
 func (c *call) flags(args []string, names string) ([]string, error) {
 	set := c.set(names)
 	err := set.Parse(args)
@@ -244,7 +244,7 @@ func (c *call) flags(args []string, names string) ([]string, error) {
 	return nil, usageError{text, strings.TrimSpace("help " + c.command.name)}
 }
 
-// joinURL makes one argument of --url and the URL after it.
+// joinURL joins --url and a following URL into one argument.
 func joinURL(args []string) []string {
 	args = slices.Clone(args)
 	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
@@ -263,7 +263,7 @@ func (c *call) check() error {
 	case len(c.args) < least:
 		return c.wrong("an argument is missing: convolog %s %s", c.command.name, c.command.args)
 	case len(c.args) > most && !strings.Contains(c.command.args, "..."):
-		return c.wrong("%q is too much: convolog %s", c.args[most], strings.TrimSpace(c.command.name+" "+c.command.args))
+		return c.wrong("the argument %q is too much: convolog %s", c.args[most], strings.TrimSpace(c.command.name+" "+c.command.args))
 	case slices.Contains(c.args, "") && c.command.name != "title":
 		return c.wrong("an argument is empty: is a variable not set?")
 	case c.list.Limit < 0 || c.last < 0:

@@ -37,8 +37,8 @@ type remote struct {
 
 var _ backend = (*remote)(nil)
 
-// errNoServer reports that another kind of server answers.
-var errNoServer = errors.New("it answers, but not as a server of Convolog does: is the URL right?")
+// errNoServer means that another kind of server answered.
+var errNoServer = errors.New("the answer is not from a server of Convolog: is the URL right?")
 
 func newRemote(base, secret, dir string) (*remote, error) {
 	if !strings.Contains(base, "://") {
@@ -51,13 +51,13 @@ func newRemote(base, secret, dir string) (*remote, error) {
 	return &remote{strings.TrimSuffix(base, "/"), cmp.Or(secret, token.Find(dir, u))}, nil
 }
 
-// A problem is why the server has refused a request.
+// A problem is the reason why a server refused a request.
 type problem struct {
 	serve.Problem
 	base string
 }
 
-// Error returns one line with the server and the cause.
+// Error returns one line with the URL of the server and the cause.
 func (p *problem) Error() string {
 	text := p.base + ": " + p.Title
 	if p.Detail != "" {
@@ -69,7 +69,7 @@ func (p *problem) Error() string {
 	return text
 }
 
-// Is reports whether target is the error that the store itself gives.
+// Is reports whether target is the error that a local store returns in the same case.
 func (p *problem) Is(target error) bool {
 	return p.Code == "NOT_FOUND" && target == fs.ErrNotExist || p.Code == "FORCE_NEEDED" && target == retain.ErrForce
 }
@@ -77,17 +77,17 @@ func (p *problem) Is(target error) bool {
 // A body is the content of a request.
 type body struct {
 	media string
-	name  string // of a file
+	name  string // the name of a file, or empty
 	data  []byte
 }
 
-// medias are the types of all good answers.
+// medias are the media types of all successful answers.
 var medias = []string{"application/json", "application/jsonl", "text/event-stream", "text/plain"}
 
-// straight follows no redirect, which would send the token to another host.
+// straight follows no redirect, as a redirect could send the token to another host.
 var straight = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// open makes a request, and returns the answer if it is good.
+// open makes a request, and returns the answer if it is a success.
 func (r *remote) open(ctx context.Context, method, path string, b body) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, r.base+"/v1/store"+path, bytes.NewReader(b.data))
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *remote) open(ctx context.Context, method, path string, b body) (*http.R
 	return nil, &p
 }
 
-// ask makes a request and decodes the answer. A GET has in as parameters.
+// ask makes a request and decodes the answer. A GET sends the members of in as parameters.
 func ask[T any](ctx context.Context, r *remote, method, path string, in any) (out T, err error) {
 	var b body
 	switch {
@@ -170,7 +170,7 @@ func at(ref session.Ref, more string) string {
 func (r *remote) Close() error { return nil }
 
 func (r *remote) List(ctx context.Context, want *session.ListOptions) (all []session.Info, err error) {
-	const most = 500 // of a page
+	const most = 500 // the largest page
 	for opts := *want; ; {
 		opts.Limit = most
 		if want.Limit > 0 {
@@ -287,12 +287,12 @@ func (r *remote) health(ctx context.Context, ref session.Ref) (session.Health, e
 	return ask[session.Health](ctx, r, http.MethodGet, at(ref, "/health"), nil)
 }
 
-func (r *remote) file(session.Info) string { return "" } // which is private
+func (r *remote) file(session.Info) string { return "" } // a server does not reveal its files
 
 func (r *remote) leftovers(context.Context) ([]finding, error) { return nil, nil }
 
 func (r *remote) repair(context.Context) error {
-	return usageError{"--repair needs the files: run it where the folder is, with --dir", "help doctor"}
+	return usageError{"--repair needs the files: run it on the machine of the folder, with --dir", "help doctor"}
 }
 
 func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error {
@@ -304,8 +304,7 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, resp.Body.Close())
 }
 
-// take sends the transcripts of a folder one by one: a server cannot read the
-// other files.
+// take sends the transcripts of a folder one by one, as a server imports single files.
 func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
 	sessions, err := convert.Find(name)
 	if err != nil {
@@ -318,7 +317,7 @@ func (r *remote) take(ctx context.Context, name string, report func(imported) er
 	for s := range sessions {
 		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(s.Path)))
 		if err != nil {
-			return fmt.Errorf("%w: a server takes single files; use convolog convert %s --to native FOLDER", err, name)
+			return fmt.Errorf("%w: a server imports single files; use convolog convert %s --to native FOLDER", err, name)
 		}
 		resp, err := r.open(ctx, http.MethodPost, "/import", body{"application/jsonl", path.Base(s.Path), data})
 		if err != nil {

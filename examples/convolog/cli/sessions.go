@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// named returns the session with a name: its ID, its key, or the beginning of its ID.
+// named returns the session with a name: an ID, a key, or the beginning of an ID.
 func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	ref := session.Ref{Agent: cmp.Or(c.list.Agent, "main"), ID: name}
 	if !strings.ContainsAny(name, ":/") {
@@ -53,10 +53,10 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 			return ref, &search.AmbiguousError{Query: name, Matches: found}
 		}
 	}
-	if c.now { // the transcript may be missing, and the index still lists it
+	if c.now { // delete --now can remove a session whose transcript is missing
 		return ref, nil
 	}
-	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins so: %w", name, fs.ErrNotExist)
+	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins with it: %w", name, fs.ErrNotExist)
 }
 
 func newSession(ctx context.Context, c *call) error {
@@ -113,8 +113,8 @@ func listSessions(ctx context.Context, c *call) error {
 	})
 }
 
-// isAhead reports whether the time of a session is in the future, which a wrong clock or
-// an import makes.
+// isAhead reports whether the time of a session is in the future. A wrong clock or an import
+// can cause that.
 func isAhead(i session.Info) bool { return time.Until(i.UpdatedAt) > time.Hour }
 
 func stamp(t time.Time) string {
@@ -154,7 +154,7 @@ func getSession(ctx context.Context, c *call) error {
 	})
 }
 
-// rows prints names and values, those without a value left out.
+// rows prints names and values, without empty values.
 func (c *call) rows(rows [][2]string) {
 	for _, row := range rows {
 		if strings.TrimSpace(row[1]) != "" {
@@ -175,7 +175,7 @@ func deleteSession(ctx context.Context, c *call) error {
 	if c.terminal && !c.yes {
 		c.print(printable("Delete " + c.ref.ID + " for good? [y/N] "))
 		if answer, _ := bufio.NewReader(c.in).ReadString('\n'); !strings.EqualFold(strings.TrimSpace(answer), "y") {
-			return errors.New("nothing is deleted")
+			return errors.New("nothing was deleted")
 		}
 	}
 	if err := c.backend.Delete(ctx, c.ref); err != nil {
@@ -190,7 +190,7 @@ func addMessage(ctx context.Context, c *call) error {
 	case role != transcript.RoleUser && role != transcript.RoleAssistant:
 		return c.wrong("--role is user or assistant, not %q", c.role)
 	case c.content == "":
-		return c.wrong("--content is missing: the text, or - for the standard input")
+		return c.wrong("--content is missing: give a text, or - for the standard input")
 	}
 	text := c.content
 	if text == "-" {
@@ -204,7 +204,7 @@ func addMessage(ctx context.Context, c *call) error {
 	case text == "":
 		return c.wrong("the standard input is empty")
 	case !utf8.ValidString(text):
-		return c.wrong("the text is not UTF-8, and would not be kept as it is")
+		return c.wrong("the text is not UTF-8, so a store cannot keep it unchanged")
 	}
 	added, err := c.backend.add(ctx, c.ref, role, text)
 	if err != nil {
@@ -249,7 +249,7 @@ func hide(ctx context.Context, c *call) error {
 }
 
 func fork(ctx context.Context, c *call) error {
-	entry := c.ref.ID // the beginning
+	entry := c.ref.ID // the header: the beginning of the session
 	if len(c.args) > 1 {
 		entry = c.args[1]
 	} else {

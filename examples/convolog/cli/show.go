@@ -12,10 +12,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// The number of entries in a request. A page costs a scan of the whole
-// transcript.
+// The number of entries in a page. Each page costs a scan of the whole transcript.
 const (
-	pageSize  = 500 // at most, of a server
+	pageSize  = 500 // the most that a server allows
 	localSize = 20_000
 )
 
@@ -44,7 +43,7 @@ func follow(ctx context.Context, c *call) error {
 	v := &view{call: c}
 	for e, err := range c.backend.follow(ctx, c.ref, c.after) {
 		switch {
-		case ctx.Err() != nil: // as it is meant to end
+		case ctx.Err() != nil: // Ctrl-C is the normal end
 			return nil
 		case err == nil:
 			err = v.entry(e)
@@ -59,7 +58,7 @@ func follow(ctx context.Context, c *call) error {
 // A view prints entries one after the other.
 type view struct {
 	*call
-	role transcript.Role // who has spoken last
+	role transcript.Role // the role of the last message
 }
 
 func (v *view) page(entries []transcript.Entry, err error) error {

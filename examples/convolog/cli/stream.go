@@ -17,10 +17,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// reconnect is how long a stream that was cut waits before it continues.
+// reconnect is the pause before a broken stream is opened again.
 const reconnect = time.Second
 
-// follow continues after the last entry when the stream is cut.
+// follow reconnects if the stream breaks, and continues after the last entry.
 func (r *remote) follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
 		for connected := false; ; connected = true {
@@ -54,9 +54,9 @@ func (r *remote) follow(ctx context.Context, ref session.Ref, after string) iter
 	}
 }
 
-// readEvents calls take with the data of each event until it returns false, which is
-// more, or the stream is cut. failed is a last event with the reason why the stream has
-// ended.
+// readEvents calls take with the data of each event until take returns false or the stream
+// ends. more is false if take returned false. failed is the problem of a last event that
+// reports a failure.
 func readEvents(stream io.Reader, take func(data []byte) bool) (more bool, failed *problem) {
 	lines := bufio.NewReader(stream)
 	var name, data []byte
@@ -71,7 +71,7 @@ func readEvents(stream io.Reader, take func(data []byte) bool) (more bool, faile
 		switch {
 		case len(line) == 0 && string(name) == "end":
 			failed = &problem{}
-			_ = json.Unmarshal(data, &failed.Problem) // without a text it has failed all the same
+			_ = json.Unmarshal(data, &failed.Problem) // a failure without details is still a failure
 			return true, failed
 		case len(line) == 0 && len(data) > 0 && !take(data):
 			return false, nil

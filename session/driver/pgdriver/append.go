@@ -11,14 +11,14 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// callAppend yields one record. callAppendFrom makes a table of it, which costs more,
-// but a record can be read only in binary form, from a prepared statement.
+// callAppend yields one record, which only a prepared statement can read, in binary form.
+// callAppendFrom yields a table and costs more.
 const (
 	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
 	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
 )
 
-// An outcome is the answer of the function append.
+// An outcome is the result of the SQL function append.
 type outcome struct {
 	status           string
 	body, start, end pgtype.Int8
@@ -28,15 +28,15 @@ func (o *outcome) fields() pgtype.CompositeFields {
 	return pgtype.CompositeFields{&o.status, &o.body, &o.start, &o.end}
 }
 
-// A call is one append on its way.
+// A call is one append in progress.
 type call struct {
 	ref   driver.Ref
 	at    driver.Cursor
-	body  int64 // that the caller knows; 0 matches any
-	fence int64 // of the turn that this process holds; 0 without a turn
+	body  int64 // the body that the caller knows; 0 matches any body
+	fence int64 // the fence of the turn that this process holds; 0 without a turn
 	lines lines
 	// attempt names the last attempt to write the lines. After a lost connection
-	// the server may still carry it out, so it is revoked before the next.
+	// the server may still carry it out, so it is revoked before the next attempt.
 	attempt pgtype.UUID
 	out     outcome
 }
@@ -44,12 +44,12 @@ type call struct {
 // Append implements [driver.Driver].
 //
 // While this driver holds the turn lock of the session, an append fails with
-// [driver.ErrBusy] if the lease has ended, because the process was stopped for
-// longer than that.
+// [driver.ErrBusy] if the lease has ended. That happens if the process paused for longer
+// than the lease.
 //
-// If the connection is lost before the server has answered, Append finds out whether
-// the lines were written, which takes until the server is back. After half a
-// minute it gives up with an [*UnknownError].
+// If the connection is lost before the server answers, Append waits for the server and
+// checks whether the lines were written. After half a minute it gives up with an
+// [*UnknownError].
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
 	lines, err := linesOf(all)
 	if err != nil {
@@ -73,8 +73,8 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, 
 	return res, fail("append", ref, err)
 }
 
-// decided appends the lines that decide returns, with the row of the session locked by
-// an append of no lines.
+// decided appends the lines that decide returns. It first appends no lines, which locks the
+// row of the session until the end of the transaction.
 func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) error {
 	return d.transaction(ctx, func(tx pgx.Tx) error {
 		c.at = driver.Anywhere
@@ -96,7 +96,7 @@ func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Conte
 	})
 }
 
-// append carries out a call with write, and returns its outcome.
+// append carries out a call with write, and returns the result.
 func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.Context, *call) error) (res driver.Result, err error) {
 	if err := d.enter(ctx); err != nil {
 		return res, err
@@ -108,7 +108,7 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	var c *call
-	for again := true; again; again = errors.Is(err, errLeaseLost) && c.fence != d.fence(ref) { // released while the append was on its way
+	for again := true; again; again = errors.Is(err, errLeaseLost) && c.fence != d.fence(ref) { // the turn was released during the append
 		c = &call{ref: ref, body: d.known(ref), fence: d.fence(ref)}
 		err = d.persist(ctx, func(ctx context.Context) error { return write(ctx, c) }, c.settled(d))
 		if err == nil {
@@ -124,9 +124,9 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 	return driver.Result{Start: cursorOf(c.out.body.Int64, c.out.start.Int64), End: cursorOf(c.out.body.Int64, c.out.end.Int64)}, nil
 }
 
-var errLeaseLost = fmt.Errorf("the lease of this process's turn has ended, nothing was written: end the turn and begin another one: %w", driver.ErrBusy)
+var errLeaseLost = fmt.Errorf("the turn lease of this process has ended, nothing was written: end the turn and begin another one: %w", driver.ErrBusy)
 
-// verdict is the error of an outcome.
+// verdict returns the error of a call's outcome, and remembers the body of the session.
 func (d *Driver) verdict(c *call) error {
 	if c.out.body.Valid {
 		d.names.Store(c.ref, c.out.body.Int64)
@@ -148,17 +148,17 @@ func (d *Driver) verdict(c *call) error {
 	case "conflict":
 		return driver.ErrConflict
 	}
-	return fmt.Errorf("the function append answers %q: the tables are of another version", c.out.status)
+	return fmt.Errorf("the function append returned %q: the tables are of another version", c.out.status)
 }
 
-// known returns the last body of a session that this driver has used, or 0.
+// known returns the body of a session that this driver used last, or 0.
 func (d *Driver) known(ref driver.Ref) int64 {
 	body, _ := d.names.Load(ref)
 	n, _ := body.(int64)
 	return n
 }
 
-// send makes one round trip, in the transaction that q is in.
+// send calls the function append in one round trip, on a connection or in a transaction.
 func (d *Driver) send(ctx context.Context, q interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, c *call,
@@ -182,7 +182,7 @@ func (d *Driver) send(ctx context.Context, q interface {
 	return q.QueryRow(ctx, d.sql.Replace(callAppendFrom), args...).Scan(c.out.fields()...)
 }
 
-// settled finds out whether an unanswered call was committed.
+// settled returns a function that checks whether an unanswered call was committed.
 func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		if len(c.lines.ids) == 0 {
@@ -201,8 +201,9 @@ func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 
 func valid(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: true} }
 
-// look reports whether a session contains a line, once no other call writes to it. If
-// the line is missing, look revokes the attempt to append it, which may be nil.
+// look reports whether a session contains a line, after a wait for calls that write to the
+// session. If the line is missing, look revokes the attempt to append it. The attempt may
+// be nil.
 func (d *Driver) look(ctx context.Context, ref driver.Ref, id string, data []byte, attempt any, body, seq **int64) (bool, error) {
 	var archived *bool
 	err := d.row(ctx, "SELECT o_body, o_seq, o_archived FROM {s}.look($1, $2, $3, $4, $5)", ref.Agent, ref.ID, id, data, attempt).once(ctx, body, seq, &archived)
@@ -212,11 +213,12 @@ func (d *Driver) look(ctx context.Context, ref driver.Ref, id string, data []byt
 	return *seq != nil, err
 }
 
-// inside is the key of the transaction in the context of a Decide. Its scans use that
-// transaction, so that a call never waits for a second connection while it holds one.
+// inside is the context key of the transaction in which a decide function runs. Scans of
+// that function use the transaction: a call never waits for a second connection while it
+// holds one.
 type inside struct{ d *Driver }
 
-// decidingIn returns the transaction of the Decide that ctx belongs to, if any.
+// decidingIn returns the transaction of the decide function that ctx belongs to, if any.
 func (d *Driver) decidingIn(ctx context.Context) (pgx.Tx, bool) {
 	tx, ok := ctx.Value(inside{d}).(pgx.Tx)
 	return tx, ok
@@ -229,5 +231,5 @@ func (d *Driver) transaction(ctx context.Context, do func(pgx.Tx) error) error {
 		return err
 	}
 	defer conn.Release()
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do) // whatever the role's default is
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do) // the role may have another default
 }

@@ -33,7 +33,7 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 	}))
 }
 
-// pack puts the lines of a session into blocks.
+// pack moves the lines of a session into compressed blocks.
 func (s *still) pack() error {
 	for first := int64(0); first < s.lines; {
 		page, err := s.page(first)
@@ -58,7 +58,7 @@ func (s *still) pack() error {
 	return s.exec("UPDATE {s}.sessions SET archived = true WHERE agent = $1 AND id = $2", s.row.Agent, s.row.ID)
 }
 
-// unpack is the reverse.
+// unpack moves the lines of a session back out of the blocks.
 func (s *still) unpack() error {
 	for first := int64(0); first < s.lines; {
 		page, err := s.page(first)
@@ -85,7 +85,8 @@ func (s *still) unpack() error {
 	return s.exec("UPDATE {s}.sessions SET archived = false WHERE agent = $1 AND id = $2", s.row.Agent, s.row.ID)
 }
 
-// unzip returns the lines of a block that lie between two places.
+// unzip returns the lines of a block after from and up to to. The first line of the block
+// is line seq.
 func unzip(block []byte, seq, from, to int64) (page []storedLine, err error) {
 	zip, err := gzip.NewReader(bytes.NewReader(block))
 	if err != nil {

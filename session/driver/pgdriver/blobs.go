@@ -14,18 +14,18 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// maxData is the size limit of a blob or a file, in bytes: a server takes a few
-// times as much memory.
+// maxData is the largest size of a blob or a file in bytes. A server needs several times
+// as much memory.
 const maxData = 256 << 20
 
 // Blobs returns the blob store of the database:
 //
 //	store := session.OpenDriver(d, &session.Options{Filters: []session.Filter{blobs.Filter(d.Blobs(), nil)}})
 //
-// Blobs are deleted with their session in any case, and Put to a missing session fails.
-// Blobs of a fork that a kill has prevented stay for a day, until another fork is made. A
-// blob has at most 256 MiB. Larger media, and a database that is to stay small, need a
-// bucket: a blobs.Store of the application's own, which takes four methods.
+// A deletion of a session always deletes its blobs, and Put to a missing session fails. If a
+// kill prevents a fork, the blobs of that fork stay for at least a day: the next Make
+// afterwards deletes them. A blob has at most 256 MiB. For larger media, or to keep the
+// database small, implement a blobs.Store over a bucket, which takes four methods.
 func (d *Driver) Blobs() blobs.Store { return blobStore{d} }
 
 type blobStore struct{ d *Driver }
@@ -49,10 +49,10 @@ func (b blobStore) Make(ctx context.Context, ref driver.Ref) error {
 func (b blobStore) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
 	err := b.with(ctx, ref, []string{hash}, func(sums [][]byte) error {
 		if len(data) > maxData {
-			return fmt.Errorf("%d bytes are more than %d, nothing was written: keep media of that size in a bucket: %w", len(data), maxData, fs.ErrInvalid)
+			return fmt.Errorf("the blob has %d bytes, more than %d, nothing was written: keep media of that size in a bucket: %w", len(data), maxData, fs.ErrInvalid)
 		}
 		if data == nil {
-			data = []byte{} // nil is NULL
+			data = []byte{} // nil would become NULL
 		}
 		n, err := b.d.exec(ctx, `INSERT INTO {s}.blobs (agent, id, hash, data) SELECT $1, $2, $3, $4
 			WHERE EXISTS (SELECT FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2 FOR KEY SHARE)
@@ -109,7 +109,7 @@ func (b blobStore) Delete(ctx context.Context, ref driver.Ref, hashes ...string)
 	}))
 }
 
-// with calls do with the hashes as bytes.
+// with checks ref and hashes, and calls do with the hashes as bytes.
 func (b blobStore) with(ctx context.Context, ref driver.Ref, hashes []string, do func(sums [][]byte) error) error {
 	if err := b.d.enter(ctx); err != nil {
 		return err

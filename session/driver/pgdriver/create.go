@@ -43,8 +43,9 @@ func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(gen 
 // errAgain means that another call took the gen.
 var errAgain = errors.New("the key has changed during the call")
 
-// create makes a session, the first of its key if only is set. It calls header with
-// the next gen, and fails with errAgain if another call takes that gen.
+// create makes a session. It calls header with the next gen of the key, and fails with
+// errAgain if another call took that gen. If only is set, it also fails with errAgain if
+// there is a current session of the key.
 func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more []driver.Line, only bool) (row driver.Row, err error) {
 	if err := driver.CheckKey(key); err != nil {
 		return row, err
@@ -69,7 +70,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	if err != nil {
 		return row, err
 	}
-	row.Size = 0 // the cursors of the session are not known yet
+	row.Size = 0 // the database chooses the body of the session, and so its cursors
 	seconds, nanoseconds, text, err := stored(row)
 	if err != nil {
 		return row, err
@@ -85,13 +86,14 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 		l.ids, l.data, base, rev, given)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
-		// Only this call knows the ID of its first line, and sessions are made whole.
+		// Only this call knows the ID of its first line. A session is created with all its
+		// lines in one transaction.
 		unsure, status = true, "ok"
 		var seq *int64
 		return d.look(ctx, row.Ref(), first.ID, first.Data, nil, &body, &seq)
 	}
 	err = d.call(ctx, create, written, &status, &body)
-	if err == nil && unsure && status != "ok" { // perhaps by the attempt before, whose answer was lost
+	if err == nil && unsure && status != "ok" { // the previous attempt may have created it
 		was := status
 		if done, lookErr := written(ctx); lookErr != nil {
 			err = &UnknownError{lookErr}
@@ -152,10 +154,10 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, li
 	if err != nil {
 		return row, err
 	}
-	var l driver.Line // none for a given gen
+	var l driver.Line // stays empty for a given gen
 	if row.Gen = max(row.Gen, given); given == 0 {
 		current, err := d.current(ctx, row.KeyRef())
-		if err != nil && !errors.Is(err, errNoSession) { // else the key has no current session
+		if err != nil && !errors.Is(err, errNoSession) { // otherwise the key lacks a current session
 			return row, err
 		}
 		if current.ID == ref.ID {
@@ -171,7 +173,7 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, li
 	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7)", ref.Agent, ref.ID, cmp.Or(given, row.Gen), d.sync, lockWait(ctx), l.ID, l.Data)
 	err = d.call(ctx, set, func(ctx context.Context) (bool, error) {
 		if status = "ok"; given > 0 {
-			return false, nil // twice does no harm
+			return false, nil // repeating the call is harmless
 		}
 		return d.look(ctx, ref, l.ID, l.Data, nil, new(*int64), new(*int64))
 	}, &status)
@@ -193,8 +195,8 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, li
 	return row, nil
 }
 
-// Delete implements [driver.Driver]. It cannot reach copies of deleted rows that the
-// server keeps until its next VACUUM, in its write-ahead log and in backups.
+// Delete implements [driver.Driver]. Copies of deleted rows stay in the tables until the
+// next VACUUM of the server, and longer in its write-ahead log and in backups.
 func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
 	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return fail("delete", ref, d.delete(ctx, ref, at)) })...)
 }
@@ -212,7 +214,7 @@ func (d *Driver) delete(ctx context.Context, ref driver.Ref, at driver.Cursor) e
 		}
 		return s.exec("SELECT {s}.remove($1, $2, $3, $4)", ref.Agent, ref.ID, d.strict, lockWait(s.ctx))
 	})
-	if unsure && errors.Is(err, errNoSession) { // an abandoned attempt has deleted it
+	if unsure && errors.Is(err, errNoSession) { // an earlier attempt deleted it
 		err = nil
 	}
 	if err == nil {

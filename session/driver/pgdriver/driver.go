@@ -23,20 +23,20 @@ import (
 
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
-	// Schema is the schema that holds the tables; empty means "convolog". It is made
-	// if it is missing. It has at most 63 bytes, and no quote, dollar sign,
-	// backslash or control character.
+	// Schema is the schema of the tables; empty means "convolog". Open makes a missing
+	// schema. The name has at most 63 bytes, and no quote, dollar sign, '{', backslash or
+	// control character.
 	Schema string
-	// Async acknowledges appends that the server has not put on stable storage yet,
-	// and allows a server that never does (fsync or synchronous_commit off). The
-	// last of them, in order, may be lost when the server crashes. Removals of
-	// words, as by Delete and Rewrite, are on stable storage all the same.
+	// Async acknowledges appends before the server has put them on stable storage, and
+	// allows a server that never does so (fsync or synchronous_commit off). A crash of the
+	// server may lose the last of these appends, in order. Delete, Rewrite and other
+	// removals of words still wait for stable storage.
 	Async bool
-	// Lease is how long a turn lock outlives the process that holds it; 0 means 15
-	// seconds. It is renewed three times in that time.
+	// Lease is how long a lock outlives the process that holds it; 0 means 15 seconds. It
+	// is renewed three times in that time.
 	Lease time.Duration
-	// Logger receives events for people, such as the loss of the connection for
-	// notifications. Nil is silent.
+	// Logger receives warnings, such as the loss of the connection for notifications. Nil
+	// discards them.
 	Logger *slog.Logger
 }
 
@@ -45,19 +45,19 @@ type Options struct {
 type Driver struct {
 	pool *pgxpool.Pool
 	opts Options
-	sql  *strings.Replacer // of {s}, the schema
+	sql  *strings.Replacer // replaces {s} by the schema, and {max} by maxLines
 	sync string            // synchronous_commit of a write
-	// strict is sync for removals, which are on stable storage even if Options.Async is set.
+	// strict is synchronous_commit of a removal, which ignores Options.Async.
 	strict string
-	names  sync.Map // of the bodies that were used, by ref
+	names  sync.Map // the last known body of each session, by ref
 	// direct is set if connections lead to the server itself, and not to a pooler.
 	direct atomic.Bool
 
-	closing context.Context //nolint:containedctx // done once Close was called
+	closing context.Context //nolint:containedctx // done after Close is called
 	close   context.CancelFunc
 
 	mu      sync.Mutex
-	ops     sync.WaitGroup // calls under way; Add with mu held and the driver open
+	ops     sync.WaitGroup // calls in progress; Add with mu held and the driver open
 	leases  map[driver.Ref]*lease
 	locks   locks
 	watches watches
@@ -65,8 +65,8 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-// Open returns a driver on a database, and makes its tables or brings them up to
-// date. The pool stays the caller's, who closes it after the driver.
+// Open returns a driver on a database, and makes its tables or brings them up to date. The
+// caller closes the pool, after the driver.
 //
 // Unless Options.Async is set, Open fails if fsync or synchronous_commit is off: a crash of
 // the server could then lose acknowledged commits.
@@ -99,12 +99,12 @@ func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, erro
 	return d, nil
 }
 
-// maxName is the longest name in PostgreSQL: it cuts off the rest, so that two names
-// may become one.
+// maxName is the longest name in PostgreSQL, in bytes. PostgreSQL truncates longer names,
+// so two names could become one.
 const maxName = 63
 
-// durable reads the durability settings of the server, and detects poolers: their
-// process ID differs from the backend's.
+// durable reads and checks the durability settings of the server. It detects a pooler by a
+// process ID that differs from the backend's ID.
 func (d *Driver) durable(ctx context.Context) error {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
@@ -124,14 +124,14 @@ func (d *Driver) durable(ctx context.Context) error {
 	case d.opts.Async:
 		d.sync = "off"
 	case fsync != "on":
-		return errors.New("the server has fsync off, so its crash loses acknowledged commits: switch it on, or set Options.Async")
+		return errors.New("fsync is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
 	case d.sync == "off":
 		return errors.New("synchronous_commit is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
 	}
 	return nil
 }
 
-// enter begins a call, which ends with d.ops.Done.
+// enter begins a call. The caller ends it with d.ops.Done.
 func (d *Driver) enter(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,9 +164,9 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// args puts the mode before the arguments of a statement. On a connection to the
-// server itself statements are prepared once, which saves planning them; poolers in
-// transaction mode may give every statement to another process of the server.
+// args puts the query mode before the arguments of a statement. On a direct connection
+// statements are prepared once, which saves planning. A pooler in transaction mode may give
+// each statement to another process of the server, so there they are not prepared.
 func (d *Driver) args(args []any) []any {
 	mode := pgx.QueryExecModeExec
 	if d.direct.Load() {
@@ -183,12 +183,12 @@ type query struct {
 	args []any
 }
 
-// row asks for one row, again and again until the server is back.
+// row returns a query for one row. Its Scan retries while the server is away.
 func (d *Driver) row(ctx context.Context, sql string, args ...any) query {
 	return query{d, ctx, d.sql.Replace(sql), args}
 }
 
-// acquire takes a connection from the pool. If it fails nothing was sent.
+// acquire takes a connection from the pool. Its error means that no statement was sent.
 func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
@@ -216,7 +216,8 @@ func (q query) once(ctx context.Context, to ...any) error {
 	return conn.QueryRow(ctx, q.sql, q.d.args(q.args)...).Scan(to...)
 }
 
-// rows passes the rows of a query to take, and repeats both if the connection is lost.
+// rows passes the rows of a query to take. If the connection is lost, it repeats the query
+// and calls take again.
 func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string, args ...any) error {
 	ctx, cancel := reading(ctx)
 	defer cancel()
@@ -241,11 +242,11 @@ func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string
 	return d.persist(ctx, func(ctx context.Context) error { return ask(ctx, d.pool) }, nil)
 }
 
-// exec is a statement that may be carried out twice.
+// exec executes a statement. The statement may be carried out twice.
 func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
 	ctx, cancel := writing(ctx)
 	defer cancel()
-	if tx, ok := d.decidingIn(ctx); ok { // a sweep of blobs
+	if tx, ok := d.decidingIn(ctx); ok { // a sweep of blobs inside decide
 		tag, err := tx.Exec(ctx, d.sql.Replace(sql), d.args(args)...)
 		return tag.RowsAffected(), err
 	}
@@ -277,7 +278,7 @@ func missing(err error) error {
 	return err
 }
 
-// fail adds the call and the session to an error. Nil stays nil.
+// fail adds the operation and the session to an error. Nil stays nil.
 func fail(op string, ref driver.Ref, err error) error {
 	if err == nil || misnamed(err) {
 		return failOn(op, err)
@@ -292,7 +293,7 @@ func failKey(op string, key driver.KeyRef, err error) error {
 	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key.Key, key.Agent, err)
 }
 
-// failOn is fail for an error that names its subject itself.
+// failOn is like fail for an error that already names its subject.
 func failOn(op string, err error) error {
 	if err == nil {
 		return nil
@@ -300,7 +301,7 @@ func failOn(op string, err error) error {
 	return fmt.Errorf("pgdriver: %s: %w", op, err)
 }
 
-// misnamed reports whether err quotes the wrong name.
+// misnamed reports whether err is about an invalid name, which the error quotes.
 func misnamed(err error) bool {
 	_, ok := errors.AsType[*driver.NameError](err)
 	return ok

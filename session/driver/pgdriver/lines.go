@@ -14,9 +14,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A cursor has the body of the session in its high bits, the number of lines
-// before it in the low ones. So a cursor of replaced lines is never taken for one
-// of the new lines.
+// A cursor holds the body of the session in its high bits, and the number of lines before
+// the cursor in its low bits. So a cursor of replaced lines is never taken for a cursor of
+// the new lines.
 const (
 	lineBits = 24
 	maxLines = 1<<lineBits - 1
@@ -24,7 +24,8 @@ const (
 
 func cursorOf(body, lines int64) driver.Cursor { return driver.Cursor(body<<lineBits | lines) }
 
-// place returns the number of lines before a cursor, which must be one of the body.
+// place returns the number of lines before a cursor. The error is [driver.ErrReplaced] if the
+// cursor is from another body.
 func place(c driver.Cursor, body int64) (lines int64, err error) {
 	switch {
 	case c <= 0:
@@ -35,7 +36,7 @@ func place(c driver.Cursor, body int64) (lines int64, err error) {
 	return int64(c) & maxLines, nil
 }
 
-// lines are lines on their way into the database.
+// lines are lines to insert, as arguments of SQL functions.
 type lines struct {
 	ids  []string
 	data [][]byte
@@ -43,7 +44,7 @@ type lines struct {
 
 var (
 	errBadLine = errors.New("a line holds a newline, nothing was written")
-	errFull    = fmt.Errorf("the session would have more than %d lines, nothing was written: fork it, or begin a new one", maxLines)
+	errFull    = fmt.Errorf("the session would have more than %d lines, nothing was written: fork it, or begin a new session", maxLines)
 )
 
 // checkTexts returns an error that matches [fs.ErrInvalid] if the database cannot hold
@@ -51,18 +52,17 @@ var (
 func checkTexts(what string, texts ...string) error {
 	for _, text := range texts {
 		if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
-			return fmt.Errorf("%.100q in a %s is not UTF-8 without NUL, nothing was written: %w", text, what, fs.ErrInvalid)
+			return fmt.Errorf("%.100q in a %s is not UTF-8 or contains NUL, nothing was written: %w", text, what, fs.ErrInvalid)
 		}
 	}
 	return nil
 }
 
-// linesOf takes lines apart. It does not retain them longer than the call that
-// writes them.
+// linesOf checks lines and splits them into IDs and data. The result shares their data.
 func linesOf(all []driver.Line) (lines, error) {
 	l := lines{ids: []string{}, data: [][]byte{}}
 	if len(all) > maxLines {
-		return l, fmt.Errorf("%d lines are more than the %d that a session can have, nothing was written", len(all), maxLines)
+		return l, fmt.Errorf("%d lines are more than %d, the most of a session, nothing was written", len(all), maxLines)
 	}
 	for _, line := range all {
 		if bytes.IndexByte(line.Data, '\n') >= 0 {
@@ -76,7 +76,7 @@ func linesOf(all []driver.Line) (lines, error) {
 	return l, nil
 }
 
-// ownedHash returns the hash of a key of an owner.
+// ownedHash returns the hash of an owner and a key.
 func ownedHash(key driver.KeyRef) []byte {
 	return keyHash(strconv.Itoa(len(key.Owner)) + ":" + key.Owner + key.Key)
 }
@@ -87,8 +87,7 @@ func keyHash(key string) []byte {
 	return sum[:]
 }
 
-// record makes the record of the line that follows the first at lines of a body. It
-// retains data.
+// record makes the record of the line after the first at lines of a body. It retains data.
 func record(data []byte, body, at int64) transcript.Record {
 	rec := transcript.Record{Offset: int64(cursorOf(body, at)), End: int64(cursorOf(body, at+1))}
 	var err error

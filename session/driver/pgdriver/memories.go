@@ -15,29 +15,30 @@ import (
 	"github.com/convolog/convolog/session/memory"
 )
 
-// maxFileName limits the name of a file, in bytes, so that an index can hold it.
+// maxFileName is the longest name of a file in bytes. An index cannot hold longer names.
 const maxFileName = 2000
 
-// Memories returns the Storage of the database, for memory.Open:
+// Memories returns a storage in the database, for memory.Open:
 //
 //	m, err := memory.Open(d.Memories(), &memory.Options{Extractor: extractor})
 //
-// A file has at most 256 MiB, its name 2,000 bytes. A lock is a lease, as for a turn: see
-// Options.Lease. If this driver was stopped for so long that one of its locks may have
-// ended, its writes and removals fail, and change nothing, until the lock is unlocked.
+// A file has at most 256 MiB, and its name at most 2,000 bytes. A lock is a lease, as for a
+// turn: see Options.Lease. If the lease of one of this driver's locks has ended, because the
+// process paused, writes and removals fail until the lock is unlocked. Failed ones change
+// nothing.
 func (d *Driver) Memories() memory.Storage { return files{d} }
 
 type files struct{ d *Driver }
 
 // locks are the folder locks that a driver holds.
 type locks struct {
-	// mu is held for reading during a write, so that no lock on which the write
-	// depends is released. It guards all.
+	// mu guards all. A write holds it for reading, so that no lock on which the write
+	// depends is released during the write.
 	mu  sync.RWMutex
-	all map[string]pgtype.UUID // holders, by the hash of the folder
+	all map[string]pgtype.UUID // the holder of each lock, by the hash of the folder
 }
 
-var errLockLost = errors.New("the lease of a lock that this process holds has ended, nothing was written: unlock it and begin again")
+var errLockLost = errors.New("the lease of a lock of this process has ended, nothing was written: unlock it and begin again")
 
 // List implements [memory.Storage].
 func (f files) List(ctx context.Context, folder string) (list []memory.File, err error) {
@@ -51,7 +52,7 @@ func (f files) List(ctx context.Context, folder string) (list []memory.File, err
 				return file, r.Scan(&file.Name, &file.Version)
 			})
 			return err
-		}, `SELECT name, version::text FROM {s}.files WHERE name > $1 AND ($1 = '' OR name < left($1, -1) || '0') ORDER BY name`, below) // 0 follows the slash
+		}, `SELECT name, version::text FROM {s}.files WHERE name > $1 AND ($1 = '' OR name < left($1, -1) || '0') ORDER BY name`, below) // '0' is the byte after '/'
 	})
 	return list, err
 }
@@ -86,16 +87,16 @@ func (f files) Remove(ctx context.Context, name string) error {
 func (f files) put(ctx context.Context, op, name string, data []byte, fresh bool) error {
 	return f.with(ctx, op, name, false, func() error {
 		if len(data) > maxData {
-			return fmt.Errorf("%d bytes are more than %d, nothing was written: %w", len(data), maxData, fs.ErrInvalid)
+			return fmt.Errorf("the file has %d bytes, more than %d, nothing was written: %w", len(data), maxData, fs.ErrInvalid)
 		}
 		if data == nil {
-			data = []byte{} // nil removes
+			data = []byte{} // nil would remove the file
 		}
 		return f.change(ctx, name, data, fresh)
 	})
 }
 
-// change makes write_file take effect once, with retries.
+// change calls the SQL function write_file until it has taken effect once.
 func (f files) change(ctx context.Context, name string, data []byte, fresh bool) error {
 	held := &f.d.locks
 	held.mu.RLock()
@@ -151,7 +152,7 @@ func (f files) Lock(ctx context.Context, folder string) (unlock func(), err erro
 			return n > 0, err
 		})
 		if err != nil {
-			d.ops.Go(func() { _ = free() }) // it may have been taken
+			d.ops.Go(func() { _ = free() }) // an attempt may have taken the lock
 		}
 		return err
 	})
@@ -171,12 +172,12 @@ func (f files) Lock(ctx context.Context, folder string) (unlock func(), err erro
 		}
 		d.locks.mu.Unlock()
 		if err := free(); err != nil {
-			d.opts.Logger.Warn("pgdriver: a lock ends with its lease", "folder", folder, "err", err)
+			d.opts.Logger.Warn("pgdriver: a lock was not released and ends with its lease", "folder", folder, "err", err)
 		}
 	}), nil
 }
 
-// with calls do if name is valid. The error quotes it.
+// with calls do if name is valid. Its errors quote the name.
 func (f files) with(ctx context.Context, op, name string, root bool, do func() error) error {
 	err := f.d.enter(ctx)
 	if err == nil {

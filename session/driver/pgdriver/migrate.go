@@ -11,26 +11,25 @@ import (
 //go:embed schema.sql
 var schema string
 
-// oldest is the version of the tables that schema makes. Tables of earlier builds are not
-// migrated.
+// oldest is the version of the tables that schema makes. Older tables are not migrated.
 const oldest = 2
 
-// migrations make the tables and bring them from one version to the next. They only add,
-// so that older drivers still work with newer ones, until min_writer excludes them.
+// migrations make the tables and then migrate them from each version to the next. They only
+// add, so that older drivers can use newer tables, until min_writer excludes them.
 var migrations = []string{schema}
 
-// version is the version of the tables that this driver makes.
+// version is the latest version of the tables that this driver makes.
 var version = oldest - 1 + len(migrations)
 
-// migrate makes the tables or brings them up to date, under a lock that other
-// drivers wait for.
+// migrate makes the tables or brings them up to date. It holds a lock, and other drivers
+// wait for it.
 func (d *Driver) migrate(ctx context.Context) error {
 	err := pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		exec := func(sql string, args ...any) error {
 			_, err := tx.Exec(ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
 			return err
 		}
-		// Other roles may have functions in public that fit the calls of the tables' defaults.
+		// Functions of other roles in public could match the calls in the tables' defaults.
 		if err := exec("SET LOCAL search_path = pg_catalog, pg_temp"); err != nil {
 			return err
 		}
@@ -44,7 +43,7 @@ func (d *Driver) migrate(ctx context.Context) error {
 		if err := row.Scan(&made, &there); err != nil {
 			return err
 		}
-		if !made { // IF NOT EXISTS would need the right to make one
+		if !made { // IF NOT EXISTS would require CREATE even for an existing schema
 			if err := exec("CREATE SCHEMA {s}"); err != nil {
 				return err
 			}
@@ -57,13 +56,13 @@ func (d *Driver) migrate(ctx context.Context) error {
 			}
 		}
 		if minWriter > version {
-			return fmt.Errorf("the tables have version %d, which this driver (version %d) must not write to: use a newer one", have, version)
+			return fmt.Errorf("the tables have version %d, which this driver (version %d) must not write to: use a newer driver", have, version)
 		}
 		if there && have < oldest {
-			return fmt.Errorf("the tables have version %d, and this driver needs %d: use another schema, and copy the sessions with the program that has written them", have, oldest)
+			return fmt.Errorf("the tables have version %d, and this driver needs %d: use another schema, and copy the sessions with the program that wrote them", have, oldest)
 		}
 		for v := max(have, oldest-1); v < version; v++ {
-			// A simple query may hold several statements.
+			// A simple query may contain several statements.
 			if _, err := tx.Conn().PgConn().Exec(ctx, d.sql.Replace(migrations[v+1-oldest])).ReadAll(); err != nil {
 				return fmt.Errorf("migration to version %d: %w", v+1, err)
 			}

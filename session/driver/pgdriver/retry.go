@@ -14,44 +14,44 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// patience is how long a call retries while the server is away: a restart and most
-// failovers are shorter.
+// patience is how long a call retries while the server is away. A restart and most
+// failovers take less time.
 const patience = 30 * time.Second
 
-// reading is ctx for a call that only reads.
+// reading returns the context of a call that only reads.
 func reading(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, patience)
 }
 
-// writing is ctx for a write, which is finished once begun, but waits for no lock
-// after the deadline of ctx.
+// writing returns the context of a write. A begun write ignores the end of ctx, but does not
+// wait for a lock after the deadline of ctx.
 func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithValue(ctx, lockLimit{}, limitOf(ctx))
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
-// lockLimit is the key of the time until which a write waits for locks.
+// lockLimit is the context key of the time until which a write waits for locks.
 type lockLimit struct{}
 
 func limitOf(ctx context.Context) time.Time {
 	if limit, ok := ctx.Value(lockLimit{}).(time.Time); ok {
 		return limit
 	}
-	limit := time.Now().Add(patience - patience/10) // so that the server reports it
+	limit := time.Now().Add(patience - patience/10) // before the context ends, so that the server reports the lock
 	if end, ok := ctx.Deadline(); ok && end.Before(limit) {
 		limit = end
 	}
 	return limit
 }
 
-// lockWait is the lock_timeout of a write that begins now, in milliseconds.
+// lockWait returns the lock_timeout of a write that begins now, in milliseconds.
 func lockWait(ctx context.Context) string {
 	return strconv.FormatInt(max(time.Until(limitOf(ctx)).Milliseconds(), 1), 10)
 }
 
-// persist calls do until it succeeds, or fails for another reason than a missing
-// server. If the outcome of a transaction is unknown, settled finds out whether it
-// was committed; a nil settled means that repeating is harmless.
+// persist calls do until it succeeds, or fails for a reason that a retry cannot cure. If the
+// outcome of a transaction is unknown, settled checks whether it was committed. A nil settled
+// means that repeating do is harmless.
 func (d *Driver) persist(ctx context.Context, do func(context.Context) error, settled func(context.Context) (bool, error)) error {
 	unsure := false
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -72,7 +72,7 @@ func (d *Driver) persist(ctx context.Context, do func(context.Context) error, se
 		case !unsure && interrupted(err) && settled != nil:
 			unsure = true
 		case unprepared(err):
-			d.direct.Store(false) // it is a pooler after all
+			d.direct.Store(false) // the connection leads to a pooler after all
 		case !interrupted(err) && (!again(err) || isCode(err, lockTimeout) && !unsure):
 			return d.outcomeOf(unsure, err)
 		}
@@ -84,20 +84,20 @@ func (d *Driver) persist(ctx context.Context, do func(context.Context) error, se
 	}
 }
 
-// An UnknownError leaves open whether a write was committed: the server went away
-// before it answered, and did not come back in time. It matches
-// [*driver.NotDurableError], which is also session.NotDurableError.
+// An UnknownError means that a write may or may not be committed: the server went away
+// before it answered, and did not come back in time. It matches [*driver.NotDurableError],
+// which is also session.NotDurableError.
 type UnknownError struct{ Err error }
 
-// Error includes the way out.
+// Error includes advice.
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("the server went away before it answered (%v), so the write may have happened: look when it is back, or append again under the same idempotency key", e.Err)
+	return fmt.Sprintf("the server went away before it answered (%v), so the write may have happened: check when the server is back, or append again under the same idempotency key", e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// As makes it a [*driver.NotDurableError].
+// As makes errors.As find a [*driver.NotDurableError].
 func (e *UnknownError) As(target any) bool {
 	t, ok := target.(**driver.NotDurableError)
 	if ok {
@@ -106,7 +106,7 @@ func (e *UnknownError) As(target any) bool {
 	return ok
 }
 
-// outcomeOf adds the way out to an error.
+// outcomeOf adds advice to an error.
 func (d *Driver) outcomeOf(unsure bool, err error) error {
 	switch {
 	case unsure:
@@ -115,12 +115,12 @@ func (d *Driver) outcomeOf(unsure bool, err error) error {
 		return fmt.Errorf("another client of the database holds the lock of the session until the deadline, nothing was written: look for its transaction in pg_locks: %w: %w",
 			context.DeadlineExceeded, err)
 	case isCode(err, noPrivilege):
-		return fmt.Errorf("the role %q lacks a right: open the driver once with a role that may make the tables, and grant this one what the documentation of the package lists: %w", d.pool.Config().ConnConfig.User, err)
+		return fmt.Errorf("the role %q lacks a right: open the driver once with a role that may make the tables, and grant this role the rights in the documentation of the package: %w", d.pool.Config().ConnConfig.User, err)
 	}
 	return err
 }
 
-// Codes of errors of the server.
+// Error codes of the server.
 const (
 	lockTimeout = "55P03"
 	diskFull    = "53100"
@@ -132,11 +132,10 @@ func isCode(err error, code string) bool {
 	return answered && e.Code == code
 }
 
-// interrupted reports whether the outcome of a transaction is unknown. A server may
-// also end a connection after the commit, so only an error that leaves the connection
-// usable is about the transaction. pgconn.SafeToRetry is not used: if a connection
-// breaks while the answers of a batch are read, it takes it for one closed before (pgx
-// 5.12).
+// interrupted reports whether the outcome of a transaction is unknown. A server may also end
+// a connection after the commit. So an error proves a failed transaction only if it leaves
+// the connection usable. pgconn.SafeToRetry is not used: if a connection breaks while the
+// answers of a batch are read, it reports a connection that was closed before (pgx 5.12).
 func interrupted(err error) bool {
 	if _, unsent := errors.AsType[notSent](err); unsent {
 		return false
@@ -147,12 +146,12 @@ func interrupted(err error) bool {
 	return lost(err)
 }
 
-// lost reports whether an error is about the connection, or the time.
+// lost reports whether an error is about the connection or a deadline.
 func lost(err error) bool {
 	return !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, puddle.ErrClosedPool) && !isVerdict(err)
 }
 
-// A verdict is an error of this package's own, which came from an answer.
+// A verdict is an error that this package made from an answer of the server.
 type verdict struct{ error }
 
 func (e verdict) Unwrap() error { return e.error }
@@ -162,31 +161,31 @@ func isVerdict(err error) bool {
 	return ok
 }
 
-// again reports whether a transaction that was rolled back, or never begun, may
-// succeed the next time.
+// again reports whether a transaction that was rolled back, or never began, may succeed the
+// next time.
 func again(err error) bool {
 	e, answered := errors.AsType[*pgconn.PgError](err)
 	if !answered {
-		return lost(err) // no connection
+		return lost(err) // there was no connection
 	}
 	switch e.Code {
 	case "40001", "40P01", // serialization failure, deadlock
 		lockTimeout,
 		"57P01", "57P02", "57P03", // the server is being stopped or started
-		"25006": // read only: the other side of a failover
+		"25006": // read only: a replica after a failover
 		return true
 	}
 	return e.Code[:2] == "08" || e.Code[:2] == "53" && e.Code != diskFull // connection, resources
 }
 
-// unprepared reports whether a prepared statement was missing, or existed already,
-// because another process of the server holds it. Nothing was done then.
+// unprepared reports whether a prepared statement was missing or already existed, because a
+// pooler chose another process of the server. Then the statement had no effect.
 func unprepared(err error) bool {
 	e, answered := errors.AsType[*pgconn.PgError](err)
 	return answered && (e.Code == "26000" || e.Code == "42P05")
 }
 
-// notSent is an error from before anything was sent.
+// notSent is an error that came before a statement was sent.
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }

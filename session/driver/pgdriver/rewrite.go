@@ -14,8 +14,8 @@ var _ driver.Rewriter = (*Driver)(nil)
 
 var errNoHeader = errors.New("the first new line must be a header with a higher rev, nothing was changed")
 
-// Rewrite implements [driver.Rewriter]. The new lines are in memory until all are
-// written. As after Delete, the server keeps the old ones until its next VACUUM.
+// Rewrite implements [driver.Rewriter]. The new lines are in memory until all are written.
+// As after Delete, the server keeps the old lines until its next VACUUM.
 func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	return fail("rewrite", ref, d.rewrite(ctx, ref, change))
 }
@@ -92,12 +92,12 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 	return h.Rev, s.exec("DELETE FROM {s}.lines WHERE body = $1", old)
 }
 
-// Beyond describes where words that were deleted or erased may remain.
+// Beyond lists the places where deleted or erased words may remain.
 func (d *Driver) Beyond() []string {
 	return []string{
-		"dead rows of the tables, until the server has vacuumed them",
+		"dead rows of the tables, until the next VACUUM of the server",
 		"the write-ahead log of the server and its archive, until they are recycled",
-		"replicas, until they have replayed the erase, and delayed ones",
+		"replicas, until they have replayed the erase, and delayed replicas",
 		"dumps and base backups of the database",
 	}
 }

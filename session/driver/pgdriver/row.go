@@ -14,11 +14,11 @@ import (
 // rowColumns are the columns for readRow.
 const rowColumns = "t.agent, t.id, t.owner, t.key, t.gen, t.rev, t.archived, t.row"
 
-// isCurrent is true for the current session of a key.
+// isCurrent is an SQL condition that is true for the current session of a key.
 const isCurrent = `(NOT t.archived AND t.gen > 0 AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
 	WHERE o.agent = t.agent AND o.key_hash = t.key_hash AND NOT o.archived))`
 
-// readRow makes a row of its columns, and of more that the query has.
+// readRow reads the rowColumns of a query into a row, and further columns into more.
 func readRow(r pgx.Row, more ...any) (row driver.Row, err error) {
 	var agent, id string
 	var owner, key, text []byte
@@ -29,14 +29,14 @@ func readRow(r pgx.Row, more ...any) (row driver.Row, err error) {
 		return row, missing(err)
 	}
 	if err := json.Unmarshal(text, &row); err != nil {
-		row = driver.Row{} // the lines hold the rest
+		row = driver.Row{} // package session reads the rest from the lines
 	}
 	row.Agent, row.ID, row.Owner, row.Key = agent, id, string(owner), string(key)
 	row.Gen, row.Rev, row.Archived = gen, rev, archived
 	return row, nil
 }
 
-// stored is a row as its columns hold it.
+// stored returns the values of a row's columns.
 func stored(row driver.Row) (seconds int64, nanoseconds int, text []byte, err error) {
 	text, err = json.Marshal(row)
 	return row.UpdatedAt.Unix(), row.UpdatedAt.Nanosecond(), text, err
@@ -95,7 +95,7 @@ func (d *Driver) put(ctx context.Context, ref driver.Ref, row driver.Row) error 
 	if err == nil && now.Archived {
 		err = driver.ErrArchived
 	}
-	return err // nil: the row was made of lines that were replaced
+	return err // nil if the row is from lines that were replaced
 }
 
 // List implements [driver.Driver].

@@ -13,14 +13,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A page is the part of a scan in memory: this many lines at most, and no further line
-// beyond this many bytes.
+// A page is the part of a scan in memory. It has at most pageLines lines, and gets no
+// further line once it has pageBytes bytes.
 const (
 	pageLines = 1024
 	pageBytes = 1 << 20
 )
 
-// The sum is cheap; a running sum is computed only if the lines are long.
+// The sum of the sizes is cheap. The query computes a running sum only for long lines.
 const selectLines = `SELECT seq, data FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT (
 	SELECT CASE WHEN sum(size) <= $5 THEN $4 ELSE (
 		SELECT count(*) FROM (
@@ -29,12 +29,12 @@ const selectLines = `SELECT seq, data FROM {s}.lines WHERE body = $1 AND seq > $
 		WHERE before < $5) END
 	FROM (SELECT octet_length(data) AS size FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT $4) p)`
 
-// A page of an archive is a block. The last two parameters are used only because
-// a statement must use all.
+// A page of an archived session is a block. The statement needs no limits, but must use all
+// parameters.
 const selectBlock = `SELECT first, data FROM {s}.blocks
 	WHERE body = $1 AND last > $2 AND first <= $3 AND $4::int + $5::int > 0 ORDER BY first {dir} LIMIT 1`
 
-// pageQuery fetches the next page of lines after $2 and up to $3.
+// pageQuery returns a query for the next page of lines after $2 and up to $3.
 func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
 	query, order := selectLines, ""
 	if archived {
@@ -46,12 +46,12 @@ func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
 	return d.sql.Replace(strings.ReplaceAll(query, "{dir}", order))
 }
 
-// found returns the lines that such a query finds.
+// found reads the lines that a pageQuery returns.
 func found(rows pgx.Rows, archived bool, from, to int64) (lines []storedLine, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		var row storedLine
-		if err := rows.Scan(&row.seq, &row.data); err != nil { // new data for each line
+		if err := rows.Scan(&row.seq, &row.data); err != nil { // Scan allocates new data for each line
 			return nil, err
 		}
 		if !archived {
@@ -67,8 +67,8 @@ func found(rows pgx.Rows, archived bool, from, to int64) (lines []storedLine, er
 	return lines, rows.Err()
 }
 
-// Scan implements [driver.Driver]. A loop sees the lines that were there when it
-// began, a page at a time; it keeps no connection between two pages.
+// Scan implements [driver.Driver]. A loop sees the lines that existed when it began. It
+// reads a page at a time, and keeps no connection between two pages.
 func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		if err := d.scan(ctx, ref, from, dir, func(rec transcript.Record) bool { return !driver.Keeps(keep, rec) || yield(rec, nil) }); err != nil {
@@ -77,7 +77,7 @@ func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	}
 }
 
-// scan gives records until give returns false.
+// scan calls give with each record until give returns false.
 func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, give func(transcript.Record) bool) error {
 	body, end, archived, err := d.end(ctx, ref)
 	if err != nil {
@@ -92,7 +92,7 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		if err != nil {
 			return err
 		}
-		if len(page) == 0 { // archived or restored, deleted or replaced
+		if len(page) == 0 { // the session was archived, restored, deleted or replaced
 			var now int64
 			was := archived
 			if now, _, archived, err = d.end(ctx, ref); err == nil && (now != body || archived == was) {
@@ -141,7 +141,7 @@ func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, 
 	return records(lines, body), err
 }
 
-// records decodes the lines of a page, on several processors.
+// records decodes the lines of a page in parallel.
 func records(lines []storedLine, body int64) []transcript.Record {
 	page := make([]transcript.Record, len(lines))
 	const share = 64
@@ -157,9 +157,9 @@ func records(lines []storedLine, body int64) []transcript.Record {
 	return page
 }
 
-// end returns the body of a session, how many lines it has, and whether they are in
-// an archive. It fails once with [driver.ErrReplaced] if the body is not the one
-// that this driver knew, because the caller's cursors are then old.
+// end returns the body of a session, the number of its lines, and whether it is archived. If
+// the body has changed since this driver last saw it, end fails once with
+// [driver.ErrReplaced], because the caller's cursors are then old.
 func (d *Driver) end(ctx context.Context, ref driver.Ref) (body, lines int64, archived bool, err error) {
 	if err := d.enter(ctx); err != nil {
 		return 0, 0, false, err
@@ -178,9 +178,9 @@ func (d *Driver) end(ctx context.Context, ref driver.Ref) (body, lines int64, ar
 	return body, lines, archived, nil
 }
 
-// Flush implements [driver.Driver]. With Options.Async it makes one commit that waits
-// for the disk, and so for all commits before it; otherwise there is nothing to wait
-// for. An empty transaction would not wait, so it writes a message.
+// Flush implements [driver.Driver]. With Options.Async it makes one commit that waits for
+// stable storage, and so for all earlier commits. The transaction writes a message, because
+// an empty one would not wait. Without Options.Async all commits have waited already.
 func (d *Driver) Flush(ctx context.Context, ref driver.Ref, _ bool) error {
 	_, err := d.Get(ctx, ref)
 	if err == nil && d.opts.Async {

@@ -10,19 +10,19 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A still session takes no appends, and its key does not change, until its transaction
-// ends.
+// A still is a session that is locked in a transaction. Until the transaction ends, it takes
+// no appends, and its key does not change.
 type still struct {
-	ctx         context.Context //nolint:containedctx // of the transaction
+	ctx         context.Context //nolint:containedctx // for the transaction
 	d           *Driver
 	tx          pgx.Tx
-	row         driver.Row // with Size
+	row         driver.Row // includes Size
 	body, lines int64
 	busy        bool // a turn is running
 }
 
-// still calls change while no other call can change the session. Settled reports whether
-// a session shows the change.
+// still calls change while no other call can change the session. After a lost connection,
+// settled reports whether the row of the session shows the change.
 func (d *Driver) still(ctx context.Context, ref driver.Ref, settled func(driver.Row, error) bool, change func(*still) error) error {
 	if err := d.enter(ctx); err != nil {
 		return err
@@ -78,12 +78,13 @@ func (s *still) lock(ref driver.Ref) error {
 	return nil
 }
 
-// settle makes the commit safe, and bounds the waits for locks.
+// settle makes the commit wait for stable storage, and limits waits for locks.
 func (s *still) settle() error {
 	return s.exec("SELECT set_config('synchronous_commit', $1, true), set_config('lock_timeout', $2, true)", s.d.strict, lockWait(s.ctx))
 }
 
-// allow returns an error unless the session ends at a cursor and has no turn.
+// allow returns an error if a turn is running, or if the session does not end at the cursor
+// at. A negative at allows any end.
 func (s *still) allow(at driver.Cursor) error {
 	switch {
 	case s.busy:
@@ -99,7 +100,7 @@ func (s *still) exec(sql string, args ...any) error {
 	return err
 }
 
-// page returns the lines after a place.
+// page returns the next lines after the first lines of the session.
 func (s *still) page(first int64) ([]storedLine, error) {
 	query := s.d.pageQuery(s.row.Archived, driver.Forward)
 	rows, err := s.tx.Query(s.ctx, query, s.d.args([]any{s.body, first, s.lines, pageLines, pageBytes})...)
@@ -116,7 +117,7 @@ func (s *still) page(first int64) ([]storedLine, error) {
 	return page, nil
 }
 
-// insert adds lines after a place.
+// insert adds lines after the first lines of the session.
 func (s *still) insert(first int64, l lines) error {
 	return s.exec("SELECT {s}.insert_lines($1, $2, $3, $4)", s.body, first, l.ids, l.data)
 }

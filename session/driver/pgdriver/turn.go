@@ -13,22 +13,23 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// A lease is a turn lock that this driver holds. It is a row with an end, which is
-// moved as long as the process lives. The fence grows with each lease, so that an
-// append can name its lease.
+// A lease is a turn lock that this driver holds. The row of the session holds the end of the
+// lease, and the driver moves that end while the process runs. Each lease gets a higher
+// fence, so that an append can name its lease.
 type lease struct {
 	holder string
 	fence  int64
 }
 
-// LockTurn implements [driver.Driver]. The lock is a lease: if the process dies, it
-// ends after Options.Lease. A process that pauses for so long loses it, and then
-// its appends to the session fail with [driver.ErrBusy] until it releases the turn.
-// Calling release again does nothing. A lock outlives Close, but not the pool.
+// LockTurn implements [driver.Driver]. The lock is a lease: if the process dies, the lock
+// ends after Options.Lease. A process that pauses for longer loses the lock. Then its
+// appends to the session fail with [driver.ErrBusy] until it releases the turn. Calling
+// release again does nothing. Close does not end the lock: it is renewed until the turn is
+// released or the pool is closed.
 func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
 	entering := ctx
 	if wait {
-		entering = context.WithoutCancel(ctx) // the wait itself ends with ctx, and reports it
+		entering = context.WithoutCancel(ctx) // lockTurn reports the end of ctx
 	}
 	if err := d.enter(entering); err != nil {
 		return nil, fail("lock turn", ref, err)
@@ -62,7 +63,7 @@ func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*leas
 		err := take.Scan(&l.fence)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			if err != nil {
-				d.ops.Go(func() { _ = d.releaseTurn(ref, l) }) // it may have been taken, and would last as long as a lease
+				d.ops.Go(func() { _ = d.releaseTurn(ref, l) }) // an attempt may have taken the lock
 			}
 			return err == nil, err
 		}
@@ -80,8 +81,8 @@ func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*leas
 	return l, err
 }
 
-// await calls take, with pauses, until a lock is taken or take fails. The error of
-// an abandoned wait matches [driver.ErrBusy] and the error of ctx.
+// await calls take, with pauses, until take takes the lock or fails. If ctx ends the wait,
+// the error matches [driver.ErrBusy] and the error of ctx.
 func (d *Driver) await(ctx context.Context, take func() (taken bool, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrBusy, err)
@@ -108,7 +109,7 @@ func (d *Driver) await(ctx context.Context, take func() (taken bool, err error))
 	}
 }
 
-// renew runs sql to move the end of a lease until it is released or lost.
+// renew runs sql regularly to move the end of a lease, until the lease is released or lost.
 func (d *Driver) renew(stop <-chan struct{}, sql string, args ...any) {
 	tick := time.NewTicker(d.opts.Lease / 3)
 	defer tick.Stop()
@@ -122,7 +123,7 @@ func (d *Driver) renew(stop <-chan struct{}, sql string, args ...any) {
 		n, err := d.exec(ctx, sql, append([]any{d.opts.Lease}, args...)...)
 		cancel()
 		if err == nil && n == 0 {
-			return // lost: the fence stops every write
+			return // the lease is lost, and the fence stops every write
 		}
 	}
 }
@@ -133,7 +134,7 @@ func (d *Driver) releaseTurn(ref driver.Ref, l *lease) error {
 		delete(d.leases, ref)
 	}
 	d.mu.Unlock()
-	// Not WHERE turn = $3, which would not wait for a running attempt to take it.
+	// WHERE turn = $3 would not wait for an attempt that is still taking the lock.
 	_, err := d.exec(context.Background(), `UPDATE {s}.sessions SET turn = NULLIF(turn, $3),
 		turn_until = CASE WHEN turn = $3 THEN NULL ELSE turn_until END WHERE agent = $1 AND id = $2`, ref.Agent, ref.ID, l.holder)
 	return err

@@ -14,22 +14,22 @@ import (
 
 var _ driver.Watcher = (*Driver)(nil)
 
-// How often a watched driver looks for changes: seldom while notifications arrive,
+// Times between two polls of a watched driver. It also polls while notifications arrive,
 // because a process may be killed between a commit and its notification.
 const (
 	pollAlone    = time.Second
 	pollNotified = 10 * time.Second
 )
 
-// notifyPause is the least time between two notifications, each of which covers all
-// changes since the one before. The first one does not wait.
+// notifyPause is the shortest time between two rounds of notifications. Each round covers
+// all changes since the previous round. The first round does not wait.
 const notifyPause = 5 * time.Millisecond
 
 // watches are the calls of Watch and their state.
 type watches struct {
 	mu      sync.Mutex
 	all     map[*watch]bool
-	stop    context.CancelFunc // of the listener; nil without watches
+	stop    context.CancelFunc // stops the listener; nil without watches
 	pending map[driver.Ref]bool
 	sending bool
 }
@@ -39,8 +39,8 @@ type watch struct {
 	changed func(driver.Ref, error)
 }
 
-// Watch implements [driver.Watcher]. It listens on a connection of its own. With a
-// pooler that drops notifications it polls every second.
+// Watch implements [driver.Watcher]. All watches listen on one connection outside the pool.
+// With a pooler that drops notifications they poll every second.
 func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
 	if err := d.enter(context.Background()); err != nil {
 		return nil, fail("watch", ref, err)
@@ -75,7 +75,7 @@ func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop fu
 	}), nil
 }
 
-// tell tells the watches about a session, or about all of them if ref is zero.
+// tell calls the watches of a session, or all watches if ref is zero.
 func (d *Driver) tell(ref driver.Ref) {
 	ws := &d.watches
 	ws.mu.Lock()
@@ -98,9 +98,9 @@ func (d *Driver) endWatches(err error) {
 	ws.all = nil
 }
 
-// changed reports a change of a session: here at once, and to other processes by a
-// notification, which is not part of a transaction because commits that notify wait
-// for each other.
+// changed reports a change of a session: to the watches of this driver at once, and to other
+// processes by a notification. Notifications are sent outside the transaction of the change,
+// because commits that notify wait for each other.
 func (d *Driver) changed(ref driver.Ref) {
 	d.tell(ref)
 	ws := &d.watches
@@ -141,11 +141,11 @@ func (d *Driver) notify() {
 		if err != nil {
 			d.opts.Logger.Warn("pgdriver: notify", "err", err) // other processes poll
 		}
-		time.Sleep(max(notifyPause, 9*time.Since(start))) // a tenth of a connection's time at most
+		time.Sleep(max(notifyPause, 9*time.Since(start))) // use at most a tenth of a connection's time
 	}
 }
 
-// channel is the name of a channel, of at most 63 bytes.
+// channel returns the name of the notification channel. It has at most maxName bytes.
 func (d *Driver) channel() string {
 	if name := "convolog_" + d.opts.Schema; len(name) <= maxName {
 		return name
@@ -153,7 +153,7 @@ func (d *Driver) channel() string {
 	return "convolog_" + hex.EncodeToString(keyHash(d.opts.Schema)[:16])
 }
 
-// listen passes changes of others to the watches, until the last one ends.
+// listen passes changes of other processes to the watches, until the last watch ends.
 func (d *Driver) listen(ctx context.Context) {
 	heard := make(chan struct{}, 1)
 	go d.hear(ctx, heard)
@@ -169,13 +169,13 @@ func (d *Driver) listen(ctx context.Context) {
 			pause = pollNotified
 			continue
 		case <-time.After(pause):
-			pause = pollAlone // until something is heard again
+			pause = pollAlone // until the next notification
 		case <-ctx.Done():
 		}
 	}
 }
 
-// hear receives notifications.
+// hear receives notifications, and connects again after a failure.
 func (d *Driver) hear(ctx context.Context, heard chan<- struct{}) {
 	for ctx.Err() == nil {
 		if err := d.hearOn(ctx, heard); err != nil && ctx.Err() == nil {
@@ -190,7 +190,7 @@ func (d *Driver) hear(ctx context.Context, heard chan<- struct{}) {
 
 func (d *Driver) hearOn(ctx context.Context, heard chan<- struct{}) error {
 	cfg := d.pool.Config()
-	if cfg.BeforeConnect != nil { // it may set a password that changes
+	if cfg.BeforeConnect != nil { // it may set a changing password
 		if err := cfg.BeforeConnect(ctx, cfg.ConnConfig); err != nil {
 			return err
 		}

@@ -154,7 +154,8 @@ func (s *State) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// readOn begins reading if nothing was read yet, and reads up to the end.
+// readOn reads to the end of the session. It calls start first if nothing has been
+// read yet.
 func (s *State) readOn(ctx context.Context, whole bool) (err error) {
 	first := s.Fold == nil
 	defer func() {

@@ -94,7 +94,8 @@ func TestRow(t *testing.T) {
 	require.Empty(t, x.row(x.begin(true)).Title)
 }
 
-// Of the lines that a fork has copied, messages count and descriptions do not.
+// The row of a fork counts copied messages. It ignores copied titles, compactions
+// and usage.
 func TestRowOfAFork(t *testing.T) {
 	x := &text{t: t}
 	x.add("", x.entry("s", transcript.Header{Version: transcript.Version, Key: "main:cli:user", Gen: 1, Base: transcript.Link{Session: "b", Lines: 4}}))

@@ -11,19 +11,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// counts remembers the number of live messages of the sessions counted last,
-// because counting reads the transcript.
+// counts remembers the number of live messages of recently counted sessions, because a
+// count reads the transcript.
 type counts struct {
 	mu   sync.Mutex
 	last map[session.Ref]counted
 }
 
 type counted struct {
-	entry string // the last one of the counted history
+	entry string // the last entry of the counted history
 	n     int
 }
 
-// maxCounts is the most sessions to remember.
+// maxCounts is the largest number of sessions to remember.
 const maxCounts = 4096
 
 func (c *counts) get(s *session.Session) counted {
@@ -41,9 +41,10 @@ func (c *counts) set(s *session.Session, known counted) {
 	c.last[s.Ref()] = known
 }
 
-// appendMessage appends a message and returns the new number of live messages. A
-// condition excludes concurrent appends, which saves counting; a commit of another
-// process that leaves the history unchanged goes unnoticed until the next count.
+// appendMessage appends a message and returns the new number of live messages. It first
+// appends on the condition that the history is unchanged since the last count; then it need
+// not count again. It misses a commit that leaves the history unchanged, until the next
+// count.
 func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem string, m transcript.Message) (n int, err error) {
 	if known := c.get(s); known.entry != "" {
 		added, err := s.AppendIf(ctx, session.Cond{Head: known.entry, Idem: idem}, m)
@@ -62,8 +63,8 @@ func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem str
 	return c.of(ctx, s)
 }
 
-// of returns the number of live messages in a session. It reads the entries since the
-// last count.
+// of returns the number of live messages in a session. It reads the entries since the last
+// count, or all entries after a commit or a rewind.
 func (c *counts) of(ctx context.Context, s *session.Session) (n int, err error) {
 	known := c.get(s)
 	for e, err := range s.Entries(ctx, known.entry) {
@@ -99,17 +100,15 @@ func (c *counted) add(e transcript.Entry) {
 	}
 }
 
-// isMessage reports whether an entry begins a message: a text of the user, or an
-// answer.
+// isMessage reports whether an entry is the first of a message of the user or of an answer.
 func isMessage(e transcript.Entry) bool {
 	f, ok := e.Body.(transcript.MessageLine)
 	return ok && f.Kind != transcript.TypeToolResult && f.Of == ""
 }
 
-// liveMessages counts the messages that no rewind took back and no chapter
-// contains.
+// liveMessages counts the messages outside of chapters that no rewind took back.
 func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
-	first, last := map[string]bool{}, map[string]bool{} // of chapters
+	first, last := map[string]bool{}, map[string]bool{} // the ends of runs of chapters
 	chapters, err := memory.Chapters(ctx, s)
 	if err != nil {
 		return known, err

@@ -1,9 +1,10 @@
 // Package openviking serves the routes of OpenViking: sessions with messages, commits
 // and search, below /api/v1. [URI] and [ParseURI] convert names of sessions.
 //
-// Each route is one line of the table in New. Commits, archives, which are chapters, and
-// records of use go to package memory; searches go to package memory, or without it to
-// package search; the rest goes to package session.
+// Each route is one line of the table in New. OpenViking's archives are our chapters.
+// Package memory serves commits, chapters and records of use, and also searches if
+// Options.Memory is set. Otherwise package search serves searches. Package session serves
+// the rest.
 package openviking
 
 import (
@@ -22,8 +23,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// New returns the surface, for one server, with the sessions of an agent. Searches
-// read Options.Memory, or without memories the conversations.
+// New returns the surface for one server. It serves the sessions of one agent. Searches
+// read Options.Memory if it is set, and otherwise the conversations.
 func New(agent string) serve.Surface {
 	sf := &surface{agent: agent}
 	return serve.Surface{Fail: fail, Routes: []serve.Route{
@@ -32,10 +33,10 @@ func New(agent string) serve.Surface {
 		{Method: "GET", Path: "/api/v1/sessions/{id}", Summary: "Describe a session.", Out: answer[sessionInfo]{}, Do: sf.about(sf.get)},
 		{Method: "DELETE", Path: "/api/v1/sessions/{id}", Audit: "delete", Summary: "Delete a session.", Out: answer[sessionInfo]{}, Do: sf.about(remove)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/messages", Summary: "Add a message.", In: messageBody{}, Out: answer[sessionInfo]{}, Do: sf.about(sf.add)},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record what helped.", In: useBody{}, Out: answer[sessionUse]{}, Do: sf.about(used)},
+		{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record used contexts and skills.", In: useBody{}, Out: answer[sessionUse]{}, Do: sf.about(used)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages.", In: struct{}{}, Out: answer[commitResult]{}, Do: sf.about(commit)},
 		{Method: "GET", Path: "/api/v1/sessions/{id}/archives/{archive}", Summary: "Read an archive.", Out: answer[archive]{}, Do: sf.about(readArchive)},
-		{Method: "POST", Path: "/api/v1/search/search", Summary: "Search what was said.", In: queryBody{}, Out: answer[searchResult]{}, Do: sf.search},
+		{Method: "POST", Path: "/api/v1/search/search", Summary: "Search memories or conversations.", In: queryBody{}, Out: answer[searchResult]{}, Do: sf.search},
 	}}
 }
 
@@ -72,7 +73,7 @@ func fail(q *serve.Request, p *serve.Problem) {
 	}{"error", failure{p.Code, message}, time.Since(q.Began).Seconds()})
 }
 
-// user is the name of the owner of a session.
+// user returns OpenViking's name for the owner of a session.
 func user(owner string) string { return cmp.Or(owner, "default") }
 
 // The bodies and answers of the routes.
@@ -296,8 +297,9 @@ type result struct {
 	Score    float64 `json:"score"`
 }
 
-// search searches memories and one session, or the conversations of all sessions that
-// the principal may see.
+// search searches Options.Memory, and also the session of the query if it names one.
+// Without Options.Memory it searches the conversation of that session, or else of all
+// sessions that the principal may see.
 func (sf *surface) search(q *serve.Request) error {
 	if !q.Principal.May(sf.agent) {
 		return fs.ErrNotExist
@@ -327,7 +329,7 @@ func (sf *surface) search(q *serve.Request) error {
 	return reply(q, searchResult{memories, resources, skills, len(memories) + len(resources) + len(skills)})
 }
 
-// searchMemory searches memories, and s if it is not nil.
+// searchMemory searches memories, and also the session s if it is not nil.
 func searchMemory(q *serve.Request, found map[string][]result, text, agent string, s *session.Session, limit int) error {
 	opts := &memory.SearchOptions{Scope: memory.Scope{Agent: agent, Owner: q.Principal.Owner}, Limit: limit}
 	if s != nil {
@@ -358,7 +360,7 @@ func searchMemory(q *serve.Request, found map[string][]result, text, agent strin
 	return err
 }
 
-// searchSaid searches conversations.
+// searchSaid searches the session s, or all sessions if s is nil.
 func searchSaid(q *serve.Request, found map[string][]result, text, agent string, s *session.Session, limit int) error {
 	query := search.Query{Text: text, Ranked: true, Limit: limit, Sessions: session.ListOptions{Key: session.Key{Agent: agent}}}
 	hits := search.Store(q.Context(), q.Store, query)

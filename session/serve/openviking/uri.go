@@ -13,14 +13,14 @@ import (
 const (
 	uriSessions = "viking://session/"
 	uriQuery    = "?agent="
-	uriAgent    = "main" // the agent that a URI of a session need not name
+	uriAgent    = "main" // the agent of a URI that names no agent
 )
 
 // URI returns the URI of a session in OpenViking: viking://session/<id>/, and for an
 // agent other than main viking://session/<id>/?agent=<agent>. A Ref with only an agent
-// gives viking://session/?agent=<agent>, all its sessions, and the zero Ref
-// viking://session/, all sessions. Bytes with a meaning in URIs become %xx, so no two
-// sessions share a URI.
+// gives viking://session/?agent=<agent>, which means all sessions of the agent. The zero
+// Ref gives viking://session/, which means all sessions. Reserved bytes become %xx, so no
+// two sessions share a URI.
 func URI(ref session.Ref) string {
 	path := uriSessions
 	if ref.ID != "" {
@@ -40,15 +40,15 @@ func archiveName(chapter string) string {
 // archiveURI returns the URI of a chapter in OpenViking.
 func archiveURI(h memory.Hit) string {
 	uri := URI(h.Session)
-	end := strings.LastIndexByte(uri, '/') + 1 // of the ID
+	end := strings.LastIndexByte(uri, '/') + 1 // the end of the ID
 	return uri[:end] + "history/" + archiveName(h.Chapter) + "/" + uri[end:]
 }
 
 // ParseURI returns the Ref that a URI names, for [session.Store.Get] and
-// [session.Store.Delete]. If the URI names no session, the Ref has no ID; then pass its Agent
-// to [session.ListOptions], where an empty one means all agents. ParseURI accepts results of
-// [URI], and the URI of a session without its last slash. Any other text, such as the URI of
-// a memory or of a file inside a session, gives an error that matches [fs.ErrInvalid].
+// [session.Store.Delete]. If the URI names no session, the ID of the Ref is empty; then pass
+// its Agent to [session.ListOptions], where an empty Agent means all agents. ParseURI accepts
+// results of [URI], and the URI of a session without its last slash. Any other text gives an
+// error that matches [fs.ErrInvalid], even the URI of a memory or of a file inside a session.
 func ParseURI(uri string) (session.Ref, error) {
 	path, agent, _ := strings.Cut(strings.TrimPrefix(uri, uriSessions), uriQuery)
 	id, idErr := url.PathUnescape(strings.TrimSuffix(path, "/"))

@@ -1,6 +1,6 @@
 // Package zyhive serves the routes of ZyHive: chat as server-sent events, and sessions
-// by agent. Sessions below /api/sessions follow the paths of its program, sessions
-// below an agent the paths of its documents.
+// by agent. The paths below /api/sessions are used by the program ZyHive; the paths below
+// /api/agents are in its documents.
 package zyhive
 
 import (
@@ -22,10 +22,10 @@ import (
 // New returns the surface. Without Options.Respond the chat gets 501.
 func New() serve.Surface {
 	return serve.Surface{Fail: fail, Routes: []serve.Route{
-		{Method: "POST", Path: "/api/agents/{agent}/chat", Summary: "Say something and stream the answer.", Answers: true, In: chatBody{}, Media: mediaEvents, Do: chat},
-		{Method: "GET", Path: "/api/agents/{agent}/chat/stream", Summary: "Go on with the stream of an answer.", In: chatQuery{}, Media: mediaEvents, Do: about(chatStream)},
-		{Method: "GET", Path: "/api/agents/{agent}/chat/status", Summary: "Say whether an answer is being made.", In: chatQuery{}, Out: chatState{}, Do: about(chatStatus)},
-		{Method: "DELETE", Path: "/api/agents/{agent}/chat", Summary: "Stop the answer that is being made.", In: chatQuery{}, Out: map[string]string{}, Do: about(chatStop)},
+		{Method: "POST", Path: "/api/agents/{agent}/chat", Summary: "Send a message and stream the answer.", Answers: true, In: chatBody{}, Media: mediaEvents, Do: chat},
+		{Method: "GET", Path: "/api/agents/{agent}/chat/stream", Summary: "Continue the stream of an answer.", In: chatQuery{}, Media: mediaEvents, Do: about(chatStream)},
+		{Method: "GET", Path: "/api/agents/{agent}/chat/status", Summary: "Report whether an answer is running.", In: chatQuery{}, Out: chatState{}, Do: about(chatStatus)},
+		{Method: "DELETE", Path: "/api/agents/{agent}/chat", Summary: "Stop the running answer.", In: chatQuery{}, Out: map[string]string{}, Do: about(chatStop)},
 		{Method: "GET", Path: "/api/agents/{agent}/sessions", Summary: "List sessions.", In: listQuery{}, Out: sessionList{}, Do: list},
 		{Method: "GET", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Read a whole conversation.", In: readQuery{}, Out: conversation{}, Media: mediaEither, Do: about(get)},
 		{Method: "PATCH", Path: "/api/agents/{agent}/sessions/{id}", Summary: "Set the title of a session.", In: titleBody{}, Out: change{}, Do: about(setTitle)},
@@ -78,8 +78,8 @@ type (
 	}
 )
 
-// chatBody is the text of a user. Other members, such as a history, are ignored: the
-// history is the server's.
+// chatBody is a message of a user. The server ignores other members, such as a history,
+// because it keeps the history itself.
 type chatBody struct {
 	Message   string   `json:"message,omitempty"`
 	SessionID string   `json:"sessionId,omitempty"`
@@ -98,7 +98,7 @@ func (b chatBody) content() (content []transcript.Block, err error) {
 	for _, image := range b.Images {
 		media, data, ok := strings.Cut(strings.TrimPrefix(image, "data:"), ";base64,")
 		if _, err := base64.StdEncoding.DecodeString(data); !ok || err != nil || !strings.HasPrefix(image, "data:image/") {
-			return nil, serve.Invalid("an image is not a data URL of an image in base64")
+			return nil, serve.Invalid("an image is not a base64 data URL of an image")
 		}
 		content = append(content, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: media, Data: data}})
 	}
@@ -108,7 +108,7 @@ func (b chatBody) content() (content []transcript.Block, err error) {
 	return content, nil
 }
 
-// chat queues a text, lets it be answered, and streams its turn.
+// chat queues a text for the responder and streams its turn.
 func chat(q *serve.Request) error {
 	var body chatBody
 	if err := q.Decode(&body); err != nil {
@@ -149,7 +149,7 @@ func about(f func(*serve.Request, *session.Session) error) func(*serve.Request) 
 	}
 }
 
-// chatStream continues a stream.
+// chatStream continues the stream of a turn, or sends an idle event if no turn runs.
 func chatStream(q *serve.Request, s *session.Session) error {
 	t, err := q.Turn(s, "")
 	if err != nil {
@@ -185,7 +185,7 @@ func chatStop(q *serve.Request, s *session.Session) error {
 	return nil
 }
 
-// event is an event of a chat.
+// An event is one event of a stream.
 type event struct {
 	Type          string  `json:"type"`
 	Text          *string `json:"text,omitempty"`
@@ -215,7 +215,7 @@ func show(q *serve.Request, s *session.Session, t *serve.Turn) error {
 	return nil
 }
 
-// eventOf returns a frame's event; its type is empty if there is none.
+// eventOf returns the event of a frame. Its Type is empty if the frame has no event.
 func eventOf(ctx context.Context, s *session.Session, f serve.Frame) (e event) {
 	switch f.Kind {
 	case "text":
@@ -234,7 +234,7 @@ func eventOf(ctx context.Context, s *session.Session, f serve.Frame) (e event) {
 		e.Type, e.Error = "error", f.Text
 	case "end":
 		var info session.Info
-		if f.ID != "" { // the stream has not failed
+		if f.ID != "" { // the stream did not fail
 			info, _ = s.Info(ctx) // the next call returns the error
 		}
 		e.Type, e.SessionID, e.TokenEstimate = "done", s.Ref().ID, &info.Tokens
@@ -283,7 +283,7 @@ func list(q *serve.Request) error {
 	return nil
 }
 
-// message is a message for readers.
+// A message is a message of a conversation, or a compaction.
 type message struct {
 	Role      string `json:"role"`
 	Text      string `json:"text"`
@@ -311,8 +311,8 @@ func get(q *serve.Request, s *session.Session) error {
 // messagesOf returns a whole conversation, with the compacted messages.
 func messagesOf(ctx context.Context, s *session.Session) ([]message, error) {
 	messages := []message{}
-	calls := map[string]*call{} // by ID, the last one
-	var answer string           // the entry that the last message began with
+	calls := map[string]*call{} // the last call with each ID
+	var answer string           // the first entry of the last message
 	err := said.Each(ctx, s, func(e transcript.Entry) {
 		switch b := e.Body.(type) {
 		case transcript.Compaction:
@@ -352,7 +352,7 @@ func setTitle(q *serve.Request, s *session.Session) error {
 		return err
 	}
 	if body.Title == nil {
-		return serve.Invalid("there is no title")
+		return serve.Invalid("the title is missing")
 	}
 	if err := s.SetMeta(q.Context(), transcript.Meta{Title: body.Title}); err != nil {
 		return err

@@ -1,23 +1,23 @@
 // Package convert writes sessions in the form of another program. FROM is a transcript,
-// or a folder that is searched for sessions, in the native format or any dialect that
-// package transcript/dialect reads. The format is one of:
+// or a folder to search for sessions. They are in the native format or in a dialect that
+// package transcript/dialect reads. The format to write is one of:
 //
-//	native      a store of Convolog; what was imported earlier is brought up
-//	            to date, nothing is doubled, and the original lines are kept
+//	native      a store of Convolog; a second run adds only new records, and the
+//	            original lines are kept
 //	mini-claw, claw0, zyhive, openviking
 //	            the files of these programs
-//	jsonl       a transcript of Convolog each, without a store
-//	markdown    a document for people each
+//	jsonl       a transcript of Convolog for each session, without a store
+//	markdown    a document for people for each session
 //	anthropic, openai-chat, openai-responses, gemini, bedrock
-//	            a request each, as a model would be sent
+//	            a model request for each session
 //
-// The folder to write to is made if it is not there. No file in it is ever
-// overwritten, and nothing in FROM is changed. A document that cannot be written whole
-// is removed again. A dry run writes nothing at all.
+// A job makes the folder to write to if it is missing. It never overwrites a file in this
+// folder, and never changes a file in FROM. It removes a document that it could not write
+// completely. A dry run writes no file.
 //
-// The output is the conversation as a model would see it without compactions:
-// repaired, without rewound entries. Compactions are written where the format has
-// them. The report counts everything that the format cannot hold.
+// The output is the conversation that a model would see without compactions: repaired,
+// and without rewound entries. Compactions are written if the format has them. The report
+// counts the parts that the format cannot hold.
 package convert
 
 import (
@@ -33,17 +33,17 @@ import (
 	"github.com/convolog/convolog/examples/convolog/internal/screen"
 )
 
-// A Job is what the command line asks for.
+// A Job is a conversion that a command line describes.
 type Job struct {
 	from  []string
 	to    string
 	dir   string
-	model string // in requests
+	model string // the model in requests
 	dry   bool
 }
 
-// New returns the job for names, of which the last is the folder to write to. It
-// fails for bad names.
+// New returns a job. The last of names is the folder to write to, and the others are files
+// and folders to read. It fails if a name is missing or empty, or if the format is unknown.
 func New(names []string, to, model string, dry bool) (Job, error) {
 	j, rest := Job{to: to, model: model, dry: dry}, names
 	switch {
@@ -54,7 +54,7 @@ func New(names []string, to, model string, dry bool) (Job, error) {
 	case slices.Contains(rest, ""):
 		return j, errors.New("an empty name among FROM and DIR: is a variable not set?")
 	case len(rest) == 0:
-		return j, errors.New("no FROM and no DIR: name what to read, and last the folder to write to")
+		return j, errors.New("no FROM and no DIR: name the files to read, and then the folder to write to")
 	case len(rest) == 1:
 		return j, fmt.Errorf("only one of FROM and DIR: %q is taken for DIR, put FROM before it", rest[0])
 	}
@@ -67,12 +67,12 @@ type Summary struct {
 	To       string   `json:"to"`
 	Folder   string   `json:"folder"`
 	DryRun   bool     `json:"dryRun,omitempty"`
-	Sessions []string `json:"sessions"` // a line about each that was written
+	Sessions []string `json:"sessions"` // a line about each written session
 	Failed   int      `json:"failed"`
 }
 
-// Run converts all it can, also after a session that it cannot, and prints a line about
-// each.
+// Run converts all sessions and prints a line about each. It continues after a session that
+// it cannot convert.
 func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 	sum = Summary{To: j.to, Folder: j.dir, DryRun: j.dry, Sessions: []string{}}
 	if err := j.check(); err != nil {
@@ -110,7 +110,7 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 	}
 	_, err = fmt.Fprintf(out, "%d sessions %s, %d failed\n", len(sum.Sessions), done, sum.Failed)
 	if len(sum.Sessions)+sum.Failed == 0 {
-		errs = append(errs, errors.New("no session was found: convolog inspect FROM describes the files"))
+		errs = append(errs, errors.New("no session was found in FROM: convolog inspect FROM describes the files"))
 	}
 	return sum, errors.Join(append(errs, err)...)
 }
@@ -119,7 +119,7 @@ func (j Job) check() error {
 	info, err := os.Stat(j.dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("%s is not a folder: name one to write to, last of all", j.dir)
+		return fmt.Errorf("%s is not a folder: the last name must be the folder to write to", j.dir)
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	}
@@ -144,8 +144,8 @@ func (j Job) check() error {
 	return nil
 }
 
-// resolved returns the absolute path of a file, without links in as much of it
-// as is there.
+// resolved returns the absolute path of a file. It resolves symbolic links in the existing
+// part of the path.
 func resolved(name string) (string, error) {
 	full, err := filepath.Abs(name)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Find returns the sessions of a folder, or the one in a file. The error names
-// the unreadable parts.
+// Find returns the sessions of a folder, or the session in a file. The error names the
+// unreadable parts.
 func Find(name string) (iter.Seq[dialect.Session], error) {
 	none := func(func(dialect.Session) bool) {}
 	info, err := os.Stat(name)
@@ -33,5 +33,5 @@ func Find(name string) (iter.Seq[dialect.Session], error) {
 			return func(yield func(dialect.Session) bool) { yield(s) }, nil
 		}
 	}
-	return none, fmt.Errorf("%s: not a transcript of a known program: convolog inspect %s describes it", name, name)
+	return none, fmt.Errorf("%s is not a transcript of a known program: convolog inspect %s describes it", name, name)
 }

@@ -27,9 +27,9 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A target is what sessions are written to.
+// A target is an output for sessions.
 type target interface {
-	// write writes sessions and yields a line about each, or why it could not.
+	// write writes sessions. For each it yields a line about the session, or an error.
 	write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error]
 	close() error
 }
@@ -49,7 +49,7 @@ func each(sessions iter.Seq[dialect.Session], write func(dialect.Session) (strin
 	}
 }
 
-// targets makes the target of each format.
+// targets holds a function for each format that makes its target.
 var targets = map[string]func(Job) (target, error){
 	string(dialect.Native):     newStore,
 	string(dialect.MiniClaw):   newProgram,
@@ -79,7 +79,7 @@ func request(r exchange.Renderer) export {
 	}
 }
 
-// store is a store that sessions are imported into.
+// A store is a target that imports sessions into a store.
 type store struct {
 	*session.Store
 	dry bool
@@ -118,8 +118,8 @@ func (st store) write(ctx context.Context, sessions iter.Seq[dialect.Session]) i
 
 func (st store) close() error { return st.Close() }
 
-// through imports a session into a store of its own, in memory, for the time
-// of f.
+// through imports a session into a new store in memory, and calls f with it. The result
+// adds the losses of the import to the losses of f.
 func through(ctx context.Context, s dialect.Session, f func(*session.Session) (dialect.Losses, error)) (lost dialect.Losses, err error) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer func() { err = errors.Join(err, st.Close()) }()
@@ -137,14 +137,14 @@ func through(ctx context.Context, s dialect.Session, f func(*session.Session) (d
 	lost, err = f(own)
 	all := maps.Clone(report[0].Lost)
 	for what, n := range lost {
-		all[what] = max(all[what], n) // some are counted on both ways
+		all[what] = max(all[what], n) // import and f may count the same loss
 	}
 	return all, err
 }
 
-// folder is a folder in which no file is overwritten.
+// A folder creates files and never overwrites a file.
 type folder struct {
-	root *os.Root // nil in a dry run without the folder
+	root *os.Root // nil in a dry run if the folder is missing
 	dry  bool
 }
 
@@ -173,7 +173,7 @@ func (f folder) create(name string) (io.WriteCloser, error) {
 	}
 	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w: it is not overwritten; choose an empty folder", err)
+		err = fmt.Errorf("%w: files are never overwritten; choose an empty folder", err)
 	}
 	return w, err
 }
@@ -189,7 +189,7 @@ type nothing struct{ io.Writer }
 
 func (nothing) Close() error { return nil }
 
-// program writes the files of another program.
+// A program is a target that writes the files of another program.
 type program struct {
 	folder
 	w *dialect.Writer
@@ -215,10 +215,10 @@ func (p program) write(ctx context.Context, sessions iter.Seq[dialect.Session]) 
 
 func (p program) close() error { return errors.Join(p.w.Close(), p.folder.close()) }
 
-// export writes one session and returns its losses.
+// export writes one session and returns the number of its losses.
 type export func(ctx context.Context, j Job, s *session.Session, w io.Writer) (lost int, err error)
 
-// documents writes a file for each session, named after its ID.
+// documents is a target that writes a file for each session, named after the session's ID.
 type documents struct {
 	folder
 	job   Job
@@ -252,15 +252,15 @@ func (f documents) one(ctx context.Context, s dialect.Session) (string, error) {
 			lost["changed for this provider"] = n
 		}
 		if err = errors.Join(err, w.Close()); err != nil && !f.dry {
-			err = errors.Join(err, f.root.Remove(name)) // it must not pass for a whole one
+			err = errors.Join(err, f.root.Remove(name)) // an incomplete file must not look complete
 		}
 		return lost, err
 	})
 	return about(s) + ": " + name + without(lost), err
 }
 
-// name returns the ID as a name of a file, or the other one if it is not a
-// valid name, with a number if an earlier session took it.
+// name returns a file name made of the ID, or of other if the ID is not a valid name. It
+// adds a number if an earlier session took the name.
 func (f documents) name(id, other string) string {
 	safe := strings.Trim(strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -268,7 +268,7 @@ func (f documents) name(id, other string) string {
 		}
 		return -1
 	}, id), "-_")
-	if safe != id || len(id) > 100 || !filepath.IsLocal(id) { // empty, or a device of Windows
+	if safe != id || len(id) > 100 || !filepath.IsLocal(id) { // not local: empty, or a device of Windows
 		id = other
 	}
 	name := id

@@ -30,7 +30,7 @@ type Finding struct {
 	Labels   []string            `json:"labels,omitempty"`
 	Archives []string            `json:"archives,omitempty"`
 	Entries  map[string]int      `json:"entries"`          // by type
-	Asides   map[string]int      `json:"asides,omitempty"` // by name: entries that no model is shown
+	Asides   map[string]int      `json:"asides,omitempty"` // custom entries by name; no model sees them
 	Messages int                 `json:"messages"`
 	Turns    int                 `json:"turns"`
 	Tokens   int                 `json:"tokens"`
@@ -39,8 +39,8 @@ type Finding struct {
 	Owed     bool                `json:"owed"` // the model owes an answer
 	Cut      bool                `json:"cut"`  // the last answer was cut
 	User     string              `json:"user,omitempty"`
-	Calls    []string            `json:"calls"`           // without a result: "name id"
-	Error    string              `json:"error,omitempty"` // why there is no more of a history
+	Calls    []string            `json:"calls"`           // calls without a result, as "name id"
+	Error    string              `json:"error,omitempty"` // the error that ended the history
 }
 
 func newFinding(name string) *Finding {
@@ -56,7 +56,7 @@ func inspect(name string) (_ *Finding, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() { // a FIFO would make open wait
-		return nil, fmt.Errorf("%s: not a regular file: name the .jsonl files themselves", name)
+		return nil, fmt.Errorf("%s is not a regular file: name the .jsonl files themselves", name)
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -111,8 +111,8 @@ func (f *Finding) read(records iter.Seq2[transcript.Record, error]) error {
 	return nil
 }
 
-// add folds batches up to the first that cannot be: later entries and damage
-// are still counted.
+// add folds batches. It keeps the first error of the fold, and continues, so that later
+// entries and damage are also counted.
 func (f *Finding) add(fold *rebuild.Fold, batches []transcript.Batch) {
 	for _, b := range batches {
 		if err := fold.Add(b); err != nil && f.Error == "" {
@@ -204,7 +204,7 @@ func (f *Finding) print(out io.Writer) error {
 	return err
 }
 
-// printFolder prints the other content of a folder.
+// printFolder prints the content of a folder other than sessions.
 func printFolder(out io.Writer, name string, f *dialect.Folder) error {
 	name = screen.Printable(name, "")
 	_, err := fmt.Fprintf(out, "%s: %d other files, %d memories\n", name, len(f.Others), len(f.Memories))

@@ -1,6 +1,6 @@
-// Package inspect describes transcripts: their program, their content, their damage,
-// and the request for a model. It reads the native format and every dialect of
-// package transcript/dialect, and changes nothing.
+// Package inspect describes transcripts: their program, content and damage, and the repairs
+// of the model request. It reads the native format and every dialect of package
+// transcript/dialect, and changes no file.
 package inspect
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// Run describes all files and folders, even after one that cannot be read. Of a
-// folder it shows the sessions there or below, with their rows in the program's
-// index; as JSON each is a line.
+// Run describes all files and folders, even after an unreadable one. For a folder it shows
+// all sessions in and below it, with their rows in the program's index. With asJSON it
+// writes one line of JSON for each session.
 func Run(out io.Writer, asJSON bool, names []string) error {
 	encoder := json.NewEncoder(out)
 	return Each(names, func(name string, folder *dialect.Folder) error {
@@ -31,9 +31,9 @@ func Run(out io.Writer, asJSON bool, names []string) error {
 	})
 }
 
-// Each calls inFolder with every folder among names and show with the content of
-// every session, until one of them returns an error. Its own error names the
-// unreadable ones.
+// Each calls inFolder with every folder in names, and show with a finding for every session.
+// If either returns an error, Each returns that error at once. Otherwise its error names
+// the unreadable files and folders.
 func Each(names []string, inFolder func(string, *dialect.Folder) error, show func(*Finding) error) error {
 	var errs []error
 	for _, name := range names {

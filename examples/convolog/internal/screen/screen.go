@@ -1,4 +1,4 @@
-// Package screen makes texts fit to be printed, wherever they are from.
+// Package screen makes texts of any origin safe to print.
 package screen
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/internal/unseen"
 )
 
-// Printable returns text without the characters that command a terminal, break
-// lines, turn them around or hide, but for those in keep.
+// Printable replaces characters that control a terminal, break lines, change the
+// direction of text or show nothing. It leaves characters in keep unchanged.
 func Printable(text, keep string) string {
 	return unseen.Replace(text, func(r rune) string {
 		if strings.ContainsRune(keep, r) {
@@ -21,7 +21,7 @@ func Printable(text, keep string) string {
 	})
 }
 
-// JSON returns lines of JSON with escapes for the same characters.
+// JSON escapes the same characters in lines of JSON, except for line breaks.
 func JSON(lines string) string {
 	return unseen.Replace(lines, func(r rune) string {
 		if r == '\n' {

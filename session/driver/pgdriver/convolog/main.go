@@ -1,12 +1,11 @@
-// Convolog is the command line of examples/convolog, and can open stores in PostgreSQL.
+// Convolog is the command line of examples/convolog that also opens stores in PostgreSQL.
 // In a clone of the repository:
 //
 //	go install -C session/driver/pgdriver ./convolog
 //	convolog copy .convolog postgres://localhost/chats
 //	convolog session list --url postgres://localhost/chats
 //
-// Every command creates missing tables in its database, even a command that only
-// reads.
+// Every command creates missing tables in the database, even a command that only reads.
 //
 // The parameter schema of a URL names the schema of the tables, convolog by default.
 // All other parameters belong to libpq.
@@ -30,7 +29,7 @@ func main() { cli.Main(open) }
 func open(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, nil, err // without the password
+		return nil, nil, err // does not contain the password
 	}
 	opts := &pgdriver.Options{Schema: config.ConnConfig.RuntimeParams["schema"]}
 	delete(config.ConnConfig.RuntimeParams, "schema")

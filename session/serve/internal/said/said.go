@@ -1,4 +1,4 @@
-// Package said reads and makes messages, for the packages that serve them.
+// Package said reads and makes messages for package serve and its surfaces.
 package said
 
 import (
@@ -19,14 +19,14 @@ type Part struct {
 	Abstract    string `json:"abstract"`
 }
 
-// Message returns the message of a role with a text, or with parts, which count
-// if both are present. The error is a text for the client.
+// Message returns a message of a role with a text or with parts. If both are present, it
+// ignores the text. The text of an error is meant for the client.
 func Message(role, content string, parts []Part) (m transcript.Message, err error) {
 	m.Role = transcript.Role(role)
 	if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
 		return m, errors.New("the role is neither user nor assistant")
 	}
-	if len(parts) == 0 { // the line is the library's
+	if len(parts) == 0 { // gives the same line as the library
 		text := transcript.UserText(content)
 		text.Role = m.Role
 		return text, nil
@@ -38,14 +38,13 @@ func Message(role, content string, parts []Part) (m transcript.Message, err erro
 		case "context":
 			m.Content = append(m.Content, transcript.ContextBlock{URI: p.URI, Kind: p.ContextType, Abstract: p.Abstract})
 		default:
-			return m, errors.New("a part is neither text nor context: record calls of tools with the library")
+			return m, errors.New("a part is neither text nor context: append tool calls with the Go library")
 		}
 	}
 	return m, nil
 }
 
-// Each calls f with the entries of the conversation that people want to see, in
-// order.
+// Each calls f with the entries of the conversation that [search.Page] shows, in order.
 func Each(ctx context.Context, s *session.Session, f func(transcript.Entry)) error {
 	after := ""
 	for {
@@ -63,7 +62,7 @@ func Each(ctx context.Context, s *session.Session, f func(transcript.Entry)) err
 	}
 }
 
-// Result is the text of the result of a call.
+// Result returns the text of the result of a call, and [Text] of any other block.
 func Result(b transcript.Block) string {
 	r, ok := b.(transcript.ToolResultBlock)
 	if !ok {
@@ -72,7 +71,7 @@ func Result(b transcript.Block) string {
 	return transcript.Message{Content: r.Content}.Text()
 }
 
-// Text is the text of a block of a user.
+// Text returns the text of a text block, and "" for any other block.
 func Text(b transcript.Block) string {
 	if t, ok := b.(transcript.TextBlock); ok {
 		return t.Text

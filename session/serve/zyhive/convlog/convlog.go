@@ -1,20 +1,19 @@
-// Package convlog logs the messages received and delivered on the channels of a
-// program: a log for each chat, written at the boundary, for administrators. A log
-// stays when a session is compacted or deleted. Agents cannot reach it: a [Writer]
-// has no method that returns a byte of a log, and no package of this module
-// imports this one.
+// Package convlog logs the messages that a program receives and delivers on its channels.
+// Each chat gets its own log, for administrators. A log stays when a session is compacted
+// or deleted. Agents cannot read a log: no method of a [Writer] returns content of a log,
+// and no package of this module imports this one.
 //
 //	w, err := convlog.OpenWriter(dir, nil)
 //	defer w.Close()
 //	err = w.Append(ctx, convlog.Channel{Agent: "main", Type: "telegram", Chat: "42"},
 //		convlog.Entry{Role: "user", Content: "hello", Sender: "anna", MessageID: update.ID})
 //
-// The MessageID lets a message that is delivered twice be written once. [Open] is for
-// administrators: it lists the chats and reads each, the newest entry first.
+// With a MessageID, a message that is received twice is written once. Administrators use
+// [Open]: the [Log] lists the chats and reads each chat, the newest entry first.
 //
-// The file of a chat is agents/<agent>/convlogs/<type>-<chat>.jsonl below the
-// folder of the store, in the layout of ZyHive, whose own logs are read too. Media
-// belong elsewhere: a log holds texts and references.
+// The file of a chat is agents/<agent>/convlogs/<type>-<chat>.jsonl below the folder of
+// the store. The layout is ZyHive's, so a Log also reads logs of ZyHive. A log holds texts
+// and references; keep media elsewhere.
 package convlog
 
 import (
@@ -35,10 +34,10 @@ import (
 type Channel struct {
 	Agent string `json:"agent"`
 	Type  string `json:"type"` // telegram, web, api and so on
-	Chat  string `json:"chat"` // as the channel names it
+	Chat  string `json:"chat"` // the channel's own name for the chat
 }
 
-// Entry is one message as it was received or delivered.
+// An Entry is one received or delivered message.
 type Entry struct {
 	Time      time.Time        `json:"time"` // the zero value becomes the time of the append
 	Role      string           `json:"role"` // "user" or "assistant"
@@ -48,10 +47,10 @@ type Entry struct {
 	Extra     transcript.Extra `json:"extra,omitempty"`     // further members of the line
 }
 
-// Options of a [Writer] and of a [Log]. Nil and the zero value are the defaults.
+// Options of a [Writer]. Nil and the zero value are the defaults.
 type Options struct {
-	// Sync decides when entries reach stable storage. With the zero value they
-	// do before Append returns.
+	// Sync decides when entries reach stable storage. With the zero value they reach it
+	// before Append returns.
 	Sync filelog.SyncPolicy
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -72,13 +71,13 @@ func (c Channel) check() error {
 
 func folder(agent string) string { return path.Join("agents", filename.Encode(agent), folderName) }
 
-// file is the name of the log. A "-" inside the type is escaped, so that no two
+// file returns the name of the log's file. A "-" inside the type is escaped, so no two
 // channels share a file.
 func (c Channel) file() string {
 	return strings.ReplaceAll(filename.Encode(c.Type), "-", "%2d") + "-" + filename.Encode(c.Chat) + ".jsonl"
 }
 
-// zyhive is ZyHive's name for the log. Several chats can share it.
+// zyhive returns ZyHive's name for the file of the log. Several chats can share it.
 func (c Channel) zyhive() string {
 	return strings.NewReplacer("/", "-", `\`, "-").Replace(c.id()) + ".jsonl"
 }
@@ -107,7 +106,7 @@ func (c Channel) encode(e Entry) ([]byte, error) {
 	}
 	for _, name := range lineMembers {
 		if _, ok := e.Extra[name]; ok {
-			return nil, fmt.Errorf("convlog: Extra has the member %q of the line itself: nothing was written", name)
+			return nil, fmt.Errorf("convlog: Extra contains the reserved member %q: nothing was written", name)
 		}
 	}
 	if len(e.Extra) > 0 {
@@ -123,7 +122,7 @@ func (c Channel) encode(e Entry) ([]byte, error) {
 func decode(data []byte, _ int64) (transcript.Entry, error) {
 	var l line
 	if err := json.Unmarshal(data, &l); err != nil || l.ChannelType == "" {
-		return transcript.Entry{}, &transcript.DamageError{Kind: transcript.DamageMalformed, Reason: "no line of a channel log"}
+		return transcript.Entry{}, &transcript.DamageError{Kind: transcript.DamageMalformed, Reason: "the line is not from a channel log"}
 	}
 	return transcript.Entry{Time: l.TS, Body: transcript.Custom{}}.WithLine(data), nil
 }

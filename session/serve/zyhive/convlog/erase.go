@@ -20,10 +20,10 @@ import (
 
 var _ transcript.Eraser = (*Log)(nil)
 
-// PlanErase implements [transcript.Eraser]. The owner of a subject is a sender. A
-// chat without another sender is erased whole, replies included; from other chats
-// only the messages of that sender. Match gets each message as an entry of the
-// user or the assistant, with its sender as application data.
+// PlanErase implements [transcript.Eraser]. The owner of a subject is a sender. In a chat
+// without another sender all messages are erased, including replies. In other chats only
+// the messages of that sender are erased. Match gets each message as an entry of the
+// user or the assistant, with the sender and the Extra as application data.
 func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) {
 		gone, _, err := f.choose(ctx, s)
@@ -31,16 +31,16 @@ func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript
 	})
 }
 
-// Erase implements [transcript.Eraser]. If nothing is left of a chat, its file is
-// removed. Otherwise the time, role, channel and ID of an erased message stay, so
-// that a second delivery does not write it again. Erase needs permission to write to
-// the folder; writers may continue to write.
+// Erase implements [transcript.Eraser]. If no message of a chat stays, its file is removed.
+// Otherwise the time, role, channel and ID of an erased message stay, so that a second
+// delivery does not write the message again. Erase needs permission to write to the
+// folder. Writers may write at the same time.
 func (l *Log) Erase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) { return f.erase(ctx, s) })
 }
 
-// eachFile calls do for every log, and returns the places in which do found
-// something.
+// eachFile calls do for every log, and returns a place for each log in which do found
+// messages.
 func (l *Log) eachFile(ctx context.Context, do func(logFile) (int, error)) (places []transcript.Place, err error) {
 	agents, err := l.names("agents")
 	if err != nil {
@@ -78,7 +78,7 @@ type logFile struct {
 	name string
 }
 
-// choose returns the offsets of the entries to erase, and whether others stay.
+// choose returns the offsets of the entries to erase, and whether other entries stay.
 func (f logFile) choose(ctx context.Context, s transcript.Subject) (gone map[int64]bool, others bool, err error) {
 	alone, theirs := true, false
 	for rec, err := range f.l.scan(f.name, transcript.Scan) {
@@ -122,7 +122,7 @@ func (e Entry) spoken() transcript.Entry {
 	if e.Role == "assistant" {
 		f.Kind, f.Role = transcript.TypeAssistant, transcript.RoleAssistant
 	}
-	about, _ := json.Marshal(map[string]any{"sender": e.Sender, "extra": e.Extra}) // of strings and valid JSON
+	about, _ := json.Marshal(map[string]any{"sender": e.Sender, "extra": e.Extra}) // strings and valid JSON always encode
 	return transcript.Entry{ID: e.MessageID, Time: e.Time, App: about, Body: f.WithContent(transcript.TextBlock{Text: e.Content})}
 }
 
@@ -137,7 +137,7 @@ func (f logFile) erase(ctx context.Context, s transcript.Subject) (n int, err er
 	defer func() { _ = log.Close() }() // nothing is unsynced
 	empty := false
 	err = log.Replace(ctx, func(to io.Writer, _ int64) error {
-		gone, others, err := f.choose(ctx, s) // no writer can append now
+		gone, others, err := f.choose(ctx, s) // again, as now no writer can append
 		if err != nil {
 			return err
 		}
@@ -150,8 +150,8 @@ func (f logFile) erase(ctx context.Context, s transcript.Subject) (n int, err er
 	return n, err
 }
 
-// without writes the log without the erased entries. Its new first line tells
-// writers to reopen it.
+// without writes the log without the words of erased entries. The new first line makes
+// writers reopen the log.
 func (f logFile) without(gone map[int64]bool, to io.Writer) error {
 	if _, err := fmt.Fprintf(to, "{\"erased\":%q}\n", time.Now().UTC().Format(time.RFC3339Nano)); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (f logFile) without(gone map[int64]bool, to io.Writer) error {
 			return err
 		}
 		if !rec.HasEntry() {
-			continue // its content is unknown
+			continue // an unknown line may contain words to erase
 		}
 		data := rec.Entry.Line()
 		if gone[rec.Offset] {
@@ -178,7 +178,7 @@ func (f logFile) without(gone map[int64]bool, to io.Writer) error {
 	return nil
 }
 
-// remove removes an empty log, whose name would reveal the chat.
+// remove removes a log whose messages are all erased, because its name reveals the chat.
 func (f logFile) remove(ctx context.Context) error {
 	log, err := filelog.Open(f.l.root, f.name, nil)
 	if err != nil {
@@ -195,7 +195,7 @@ func (f logFile) remove(ctx context.Context) error {
 			return err
 		}
 		if e, _ := parse(rec.Entry.Line()); rec.HasEntry() && e.Content != transcript.ErasedText {
-			return nil // another writer came first
+			return nil // a writer appended in the meantime
 		}
 	}
 	if err := f.l.root.Remove(f.name); err != nil && !errors.Is(err, os.ErrNotExist) {

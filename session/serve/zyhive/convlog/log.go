@@ -43,10 +43,10 @@ type Info struct {
 	Changed time.Time `json:"changed"`
 }
 
-// Channels returns the channels of an agent, or of all if agent is empty, and of
-// one type, or of all if that is empty, the last written first. It reads the first
-// entry of each log. A file of ZyHive that several chats share is listed under the
-// first.
+// Channels returns the channels of an agent and of a type, the last written first. An
+// empty agent means all agents, and an empty channelType all types. Channels reads the
+// first entry of each log. If several chats share a file of ZyHive, it lists the file under
+// the chat of that entry.
 func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []Info, err error) {
 	agents := []string{filename.Encode(agent)}
 	if agent == "" {
@@ -57,7 +57,7 @@ func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []
 	for _, enc := range agents {
 		name, ok := filename.Decode(enc)
 		if !ok {
-			name = cmp.Or(agent, enc) // the agent's name was hashed: use the folder's
+			name = cmp.Or(agent, enc) // the agent's name was hashed: use the name of the folder
 		}
 		dir := path.Join("agents", enc, folderName)
 		files, err := l.names(dir)
@@ -128,22 +128,22 @@ type scanner = func(r io.ReaderAt, size int64, opts *transcript.ScanOptions) ite
 // A Query selects entries; the zero value selects all.
 type Query struct {
 	Sender string    `json:"sender,omitempty"`
-	Text   string    `json:"text,omitempty"` // in the content, compared as package search does
-	Since  time.Time `json:"since,omitzero"` // at or after
-	Until  time.Time `json:"until,omitzero"` // before
-	// Before is the [Found].Place to continue from; if empty, the newest entry
-	// is the first.
+	Text   string    `json:"text,omitempty"` // part of the content, compared as in package search
+	Since  time.Time `json:"since,omitzero"` // entries at or after this time
+	Until  time.Time `json:"until,omitzero"` // entries before this time
+	// Before is the [Found].Place to continue from; if it is empty, the newest entry is
+	// the first.
 	Before string `json:"before,omitempty"`
 }
 
 // Found is an entry and its place.
 type Found struct {
 	Entry
-	Place string `json:"place"` // for [Query].Before: opaque
+	Place string `json:"place"` // opaque, for [Query].Before
 }
 
-// Entries yields entries of a channel, the newest first, unchanged. Other lines
-// are left out. A channel without a log yields none.
+// Entries yields the selected entries of a channel, the newest first. It leaves out lines
+// that are not entries. A channel without a log yields no entries.
 func (l *Log) Entries(ctx context.Context, c Channel, q Query) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		if err := l.entries(ctx, c, q, yield); err != nil {
@@ -185,7 +185,7 @@ func (l *Log) entries(ctx context.Context, c Channel, q Query, yield func(Found,
 			}
 			e, line := parse(rec.Entry.Line())
 			switch {
-			case line.ChannelID != c.id() || line.ChannelType != c.Type: // of a chat that shares ZyHive's file
+			case line.ChannelID != c.id() || line.ChannelType != c.Type: // another chat shares ZyHive's file
 			case q.Sender != "" && e.Sender != q.Sender:
 			case text != "" && !strings.Contains(words.Fold(e.Content), text):
 			case !q.Since.IsZero() && e.Time.Before(q.Since):
@@ -200,7 +200,7 @@ func (l *Log) entries(ctx context.Context, c Channel, q Query, yield func(Found,
 	return nil
 }
 
-// scan yields the present records of a file; none if the file does not exist.
+// scan yields the records of a file. A missing file yields no records.
 func (l *Log) scan(name string, scan scanner) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		f, info, err := filelog.OpenFile(l.root, name)

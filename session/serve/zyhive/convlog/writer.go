@@ -14,9 +14,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Writer appends to channel logs, and does nothing else: give it to the part of
-// a program that talks to a channel. It is safe for several goroutines, and
-// several processes may write the same logs.
+// A Writer appends to channel logs and cannot read them: give it to the part of a program
+// that talks to a channel. It is safe for several goroutines, and several processes may
+// write the same logs.
 type Writer struct {
 	root *os.Root
 	opts Options
@@ -25,7 +25,7 @@ type Writer struct {
 	chats  map[Channel]*chat
 	closed bool
 
-	appends sync.WaitGroup // none is added once closed is set
+	appends sync.WaitGroup // running appends; no append begins once closed is set
 }
 
 // A chat is the log of one channel while it is in use.
@@ -37,7 +37,7 @@ type chat struct {
 	seen recent // guarded by the append lock of log
 }
 
-// maxChats is the number of idle logs that stay open.
+// maxChats is the number of logs above which a log is closed when its last user is done.
 const maxChats = 64
 
 // OpenWriter returns a writer for the logs in the folder of a store.
@@ -56,14 +56,14 @@ func OpenWriter(dir string, opts *Options) (*Writer, error) {
 	return w, nil
 }
 
-var errRepeated = errors.New("some entries were appended before")
+var errRepeated = errors.New("some entries are already in the log")
 
-// Append adds entries to the log of a channel, and creates the log if it is missing. An entry whose
-// MessageID is among the last 4,096 entries, or in the last 4 MiB of a newly opened log, is not
-// written again. A nil error means that all others are stored by the policy of [Options].Sync.
-// After an error none is stored, except after a [*driver.NotDurableError]: then they may be, and
-// the next append to the channel first copies the log to new blocks. A crash can leave the first of
-// the entries.
+// Append adds entries to the log of a channel, and creates the log if it is missing. It does not
+// write an entry again whose MessageID is among the last 4,096 IDs of the log; of a newly opened
+// log it knows the IDs in the last 4 MiB. A nil error means that all other entries are stored by
+// the policy of [Options].Sync. After an error no entry is stored, except after a
+// [*driver.NotDurableError]. Then the entries may be stored, and the next append to the channel
+// first copies the log to new blocks. After a crash the log may contain only the first entries.
 func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error {
 	if err := c.check(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error 
 		if !errors.Is(err, filelog.ErrReplaced) && !errors.Is(err, filelog.ErrClosed) {
 			return err
 		}
-		t.forget(log) // an erasure replaced it; nothing was written
+		t.forget(log) // an erase replaced the log, or it is closed; nothing was written
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 			lines = append(lines, line...)
 		}
 		if len(lines) == 0 {
-			return log.Flush(ctx) // earlier entries may not be durable yet
+			return log.Flush(ctx) // the entries that are already in the log may not be durable yet
 		}
 		_, _, err := log.Append(ctx, func(end int64) ([]byte, error) {
 			if err := t.seen.catchUp(log, end); err != nil {
@@ -220,27 +220,27 @@ func (w *Writer) open(t *chat, c Channel) (*filelog.Log, error) {
 	}
 }
 
-// firstLine begins a new log and is not an entry: a log cannot be created without
-// a line.
+// firstLine is the first line of a new log, as a log cannot be created empty. It is not an
+// entry.
 const firstLine = "{}\n"
 
-// recent are the message IDs of the last entries of a log.
+// recent holds the message IDs of the last entries of a log.
 type recent struct {
-	upTo int64 // the content read
+	upTo int64 // the offset up to which the log was read
 	list []string
 	has  map[string]bool
 }
 
-// maxRecent is how many IDs are kept, and recentBytes how many bytes of a log that
-// is opened are read for them.
+// maxRecent is the number of IDs to keep. recentBytes is the largest part of a log that is
+// read for IDs at once.
 const (
 	maxRecent   = 4096
 	recentBytes = 4 << 20
 )
 
-// catchUp reads the IDs that any writer appended up to end.
+// catchUp reads the IDs that any process appended before the offset end.
 func (r *recent) catchUp(log *filelog.Log, end int64) error {
-	from := max(r.upTo, end-recentBytes) // may begin inside a line, which is then skipped
+	from := max(r.upTo, end-recentBytes) // if it is inside a line, Scan skips that line
 	for rec, err := range transcript.Scan(log, end, &transcript.ScanOptions{From: from, Final: true, Decode: decode}) {
 		if err != nil {
 			return err
