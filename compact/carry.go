@@ -59,7 +59,7 @@ func (o Options) shown(h rebuild.History, c Cut, all *carried, summary string, d
 	return m
 }
 
-// left counts the messages, files and texts that a compaction omits.
+// left counts the messages, mentions of files and texts that a compaction omits.
 func (all *carried) left(h rebuild.History, c Cut, done *transcript.Compaction) (l recalltool.Left) {
 	if h.Compaction != nil {
 		_, l = recalltool.Cut(h.Compaction.Summary)

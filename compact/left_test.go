@@ -2,6 +2,7 @@ package compact_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -53,4 +54,31 @@ func TestLeft(t *testing.T) {
 			require.Equal(t, read-len(c.Files), left.Files, "round %d", round)
 		}
 	}
+}
+
+// A file counts once for each compaction that omits it, however often it was read, and a
+// file that is carried does not count.
+func TestLeftFiles(t *testing.T) {
+	f := rebuild.New(nil)
+	opts := &compact.Options{Keep: compact.Keep{Turns: 1}, MaxCarried: 1_200, Recall: true, Summarizer: says(nthSummary(1), nil)}
+	mentions, carried := 0, map[string]bool{}
+	for round := range 3 {
+		read := maps.Clone(carried)
+		for i := range 120 {
+			id, path := fmt.Sprintf("r%d-%d", round, i), fmt.Sprintf("/srv/%d/a file with a long name of its own.go", i%60)
+			add(t, f, id, transcript.UserText("Go on."), called(id, "read", fmt.Sprintf(`{"path":%q}`, path)), transcript.ToolResult(id, "package main"), transcript.AssistantText("Done."))
+			read[path] = true
+		}
+		c, err := compactOnce(t, f, opts)
+		require.NoError(t, err)
+		clear(carried)
+		for _, file := range c.Files {
+			carried[file.Text] = true
+		}
+		mentions += len(read) - len(carried)
+		_, left := recalltool.Cut(c.Summary)
+		require.Equal(t, mentions, left.Files, "round %d", round)
+		require.Contains(t, c.Summary, fmt.Sprintf(", %d mentions of files,", mentions))
+	}
+	require.Greater(t, mentions, 60, "more than there are files")
 }

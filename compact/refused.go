@@ -25,8 +25,9 @@ import (
 //   - The summary is too short: it replaces n tokens and has fewer than n/50; 40
 //     tokens are always enough. If n is below 1,000, n/100 suffice. 8 tokens suffice
 //     with words of the conversation: a path or other identifier, a word of five
-//     letters that recurs there, or two such words or pairs of ideographs that occur
-//     there at all.
+//     letters that recurs there, or two such words, names, numbers or pairs of
+//     ideographs that occur there at all. So a summary in another language suffices
+//     if it keeps two names or numbers.
 //   - The model refused to write a summary, as its stop reason shows. The text of
 //     a refusal may be in any language and is mostly too short.
 //   - The summary repeats the conversation: it begins with a mark of a
@@ -121,9 +122,11 @@ var (
 	toolTag   = lazy.New(`(?i)^[\s\x60]*(xml\s+|json\s+)?<(antml:)?(tool_calls?|function_calls?|tool_use|invoke|function=)\b`)
 )
 
-// Which words show the subject, in any language, and how often one recurs.
+// Which parts of a text show its subject, in any language, and how often a word recurs.
 const (
 	tellingWord = 5   // runes; the small words of a language are shorter
+	tellingRun  = 8   // runes of a script without spaces between words
+	tellingName = 3   // runes
 	recursEach  = 800 // words
 	recursLeast = 3
 )
@@ -143,27 +146,56 @@ func sharesWords(text, shown, before string) bool {
 	}
 	shared := 0
 	for _, term := range slices.Compact(slices.Sorted(slices.Values(plainTerms(text)))) {
-		n, pair := times[term], isIdeograph([]rune(term)[0])
-		switch {
-		case n == 0, !pair && utf8.RuneCountInString(term) < tellingWord:
-		case pair && strings.ContainsFunc(term, func(r rune) bool { return unicode.Is(unicode.Hiragana, r) }):
-		case !pair && n >= recursLeast && n*recursEach >= len(all):
+		n, first := times[term], []rune(term)[0]
+		switch length := utf8.RuneCountInString(term); {
+		case n == 0:
+		case first == '=':
+			if lower := strings.ToLower(term); lower != term && times[lower] == 0 {
+				shared++ // a name
+			}
+		case unicode.IsDigit(first):
+			if length > 1 {
+				shared++
+			}
+		case isIdeograph(first):
+			if length > 1 && !strings.ContainsFunc(term, func(r rune) bool { return unicode.Is(unicode.Hiragana, r) }) {
+				shared++
+			}
+		case length >= tellingWord && !unicode.In(first, unspaced...) && n >= recursLeast && n*recursEach >= len(all):
 			return true
-		default:
+		case length >= tellingWord:
 			shared++
 		}
 	}
 	return shared > 1
 }
 
-// plainTerms splits a text into words at all signs.
-func plainTerms(text string) []string {
-	return words.Terms(strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
-			return r
+// unspaced are the scripts without spaces between words in which a letter means little.
+var unspaced = []*unicode.RangeTable{unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
+// plainTerms splits a text into words at all signs. Of Korean words it returns the
+// beginnings, which the endings of the grammar follow, and of unspaced scripts long runs.
+// Short words come again after "=", as they are written: another language keeps names.
+func plainTerms(text string) (list []string) {
+	for field := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
+		runes := []rune(field)
+		switch {
+		case unicode.Is(unicode.Hangul, runes[0]):
+			list = append(list, words.Terms(string(runes[:min(len(runes), 2)]))...)
+		case unicode.In(runes[0], unspaced...):
+			for i := range max(len(runes)-tellingRun+1, 0) {
+				list = append(list, string(runes[i:i+tellingRun]))
+			}
+		default:
+			list = append(list, words.Terms(field)...)
 		}
-		return ' '
-	}, text))
+		for word := range strings.FieldsFuncSeq(field, func(r rune) bool { return !unicode.IsUpper(r) && !unicode.IsLower(r) }) {
+			if n := utf8.RuneCountInString(word); n >= tellingName && n < tellingWord {
+				list = append(list, "="+word)
+			}
+		}
+	}
+	return list
 }
 
 func blank(s string) bool {

@@ -68,6 +68,10 @@ const (
 	Trashed  State = "trashed"  // the same; to be deleted unless it is restored
 	Expired  State = "expired"  // its TTL is over, and it is not archived
 	AnyState State = "any"      // only in [ListOptions]: all of them but Trashed
+
+	// EveryState lists all of them at one moment, and so misses no session that another
+	// caller moves between two lists.
+	EveryState State = "every"
 )
 
 func infoOf(row driver.Row, now func() time.Time) Info {

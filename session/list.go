@@ -34,7 +34,7 @@ type ListOptions struct {
 	Current bool `json:"current,omitempty"`
 
 	// State selects sessions by state. The zero value is [Live]; [AnyState] lists
-	// all of them but those in the trash, which only [Trashed] lists.
+	// all of them but those in the trash, which [Trashed] and [EveryState] list.
 	State State `json:"state,omitempty"`
 
 	Owner string `json:"owner,omitempty"` // exactly
@@ -79,7 +79,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		o = *opts
 	}
 	opts, o.Owner = &o, cmp.Or(o.Owner, st.owner)
-	if !slices.Contains([]State{Live, Archived, Trashed, Expired, AnyState}, opts.State) {
+	if !slices.Contains([]State{Live, Archived, Trashed, Expired, AnyState, EveryState}, opts.State) {
 		return nil, fmt.Errorf("there is no state %q: %w", opts.State, fs.ErrInvalid)
 	}
 	var after cursor
@@ -208,8 +208,16 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 // fits reports whether the state, the owner, the labels and the key of a row match
 // the filter.
 func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
-	if isTrashed(row) != (o.State == Trashed) || o.State != AnyState && o.State != stateOf(row, now) {
-		return false
+	switch trashed := isTrashed(row); o.State {
+	case EveryState:
+	case AnyState:
+		if trashed {
+			return false
+		}
+	default:
+		if trashed != (o.State == Trashed) || o.State != stateOf(row, now) {
+			return false
+		}
 	}
 	if o.Current && !row.Current {
 		return false

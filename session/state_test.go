@@ -20,7 +20,7 @@ import (
 var states = []session.State{session.Live, session.Archived, session.Trashed}
 
 // A session goes from each state to each other one and back, and keeps its words. It is
-// listed in its state alone, and AnyState leaves out the trash.
+// listed in its state alone, AnyState leaves out the trash, and EveryState does not.
 func TestStates(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	for _, from := range states {
@@ -45,8 +45,8 @@ func TestStates(t *testing.T) {
 					if info.Trashed.IsZero() == (state == session.Trashed) || state == session.Trashed && !info.Trashed.Equal(at) {
 						t.Errorf("%s: trashed at %v", state, info.Trashed)
 					}
-					for _, listed := range append(states, session.AnyState) {
-						want := listed == state || listed == session.AnyState && state != session.Trashed
+					for _, listed := range append(states, session.AnyState, session.EveryState) {
+						want := listed == state || listed == session.EveryState || listed == session.AnyState && state != session.Trashed
 						require.Len(t, storetest.ListIDs(t, st, &session.ListOptions{State: listed}), map[bool]int{true: 1}[want], "%s in %s", state, listed)
 					}
 					got, err := st.Get(t.Context(), ref)
@@ -83,7 +83,7 @@ func TestStateOfAChangedSession(t *testing.T) {
 		require.ErrorIs(t, st.SetState(t.Context(), s.Ref(), other, seen), session.ErrConflict)
 		require.NoError(t, st.SetState(t.Context(), s.Ref(), to, seen), "it is in that state")
 	}
-	for _, to := range []session.State{session.Expired, session.AnyState, "gone"} {
+	for _, to := range []session.State{session.Expired, session.AnyState, session.EveryState, "gone"} {
 		err := st.SetState(t.Context(), s.Ref(), to, -1)
 		require.ErrorIs(t, err, fs.ErrInvalid)
 		require.ErrorContains(t, err, string(to))

@@ -34,6 +34,7 @@ import (
 	"unicode"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -62,7 +63,7 @@ func main() {
 	c := config{interruptible: func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return signal.NotifyContext(ctx, os.Interrupt)
 	}}
-	flag.StringVar(&c.dir, "dir", ".convolog", "`folder` of the conversations")
+	flag.StringVar(&c.dir, "dir", home.Default, "`folder` of the conversations")
 	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
 	flag.StringVar(&c.api, "api", "anthropic", "`API` to use: "+strings.Join(slices.Sorted(maps.Keys(apis)), ", "))
 	flag.StringVar(&c.model, "model", "", "`name` of the model; empty for the default model of the API")
@@ -99,6 +100,9 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	}
 	a, err := newAgent(ctx, c, out)
 	if err != nil {
+		return err
+	}
+	if err := home.Check(c.dir); err != nil {
 		return err
 	}
 	store, err := session.Open(c.dir, &session.Options{Compact: a.compaction(), Observe: a.observe})

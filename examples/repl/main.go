@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/examples/internal/anthropic"
+	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -60,7 +61,7 @@ type config struct {
 
 func main() {
 	c := config{now: time.Now}
-	flag.StringVar(&c.dir, "dir", ".convolog", "`folder` that the conversations are kept in")
+	flag.StringVar(&c.dir, "dir", home.Default, "`folder` that the conversations are kept in")
 	flag.StringVar(&c.work, "work", ".", "`folder` that the model's tools may read")
 	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
 	flag.StringVar(&c.url, "url", "", "base `URL` of an Anthropic-compatible service, with its key in ANTHROPIC_API_KEY; empty for the scripted model")
@@ -131,6 +132,9 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 	}
 	compaction, err := c.compaction(model)
 	if err != nil {
+		return err
+	}
+	if err := home.Check(c.dir); err != nil {
 		return err
 	}
 	store, err := session.Open(c.dir, &session.Options{Compact: compaction, Observe: screen.storeEvent})

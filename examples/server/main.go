@@ -16,6 +16,7 @@ import (
 	"context"
 	"flag"
 
+	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/examples/internal/server"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript/redact"
@@ -24,12 +25,17 @@ import (
 func main() {
 	var c server.Config
 	c.Flags(flag.CommandLine)
-	flag.StringVar(&c.Dir, "dir", ".convolog", "`folder` of the conversations")
+	flag.StringVar(&c.Dir, "dir", home.Default, "`folder` of the conversations")
 	mask := flag.Bool("mask", false, "mask secrets before they are stored; the store remembers this setting")
 	flag.Parse()
 	var opts session.Options
 	if *mask {
 		opts.Filters = []session.Filter{session.Redact(redact.Secrets)}
 	}
-	server.Main(c, func(context.Context) (*session.Store, error) { return session.Open(c.Dir, &opts) })
+	server.Main(c, func(context.Context) (*session.Store, error) {
+		if err := home.Check(c.Dir); err != nil {
+			return nil, err
+		}
+		return session.Open(c.Dir, &opts)
+	})
 }

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/internal/unseen"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/serve"
@@ -147,6 +149,24 @@ var hostile = []string{
 	"{{constructor.constructor('window.hit=7')()}} ${window.hit=8} `code` **bold** \\u003c",
 	`"><a href="javascript:window.hit=9">click</a><style>body{display:none}</style>`,
 	"\u2028window.hit=10\u2029]]>&lt;&amp;",
+}
+
+// The page shows unseen characters as the other screens find them, and leaves emoji and
+// scripts with joiners whole.
+func TestUnseenCharacters(t *testing.T) {
+	url, store := served(t, &serve.Options{})
+	talk(t, store, "one", transcript.UserText("hi"))
+	tb := newTab(t, 1200, "light")
+	tb.open(url, "one")
+	for _, text := range []string{
+		"pass\u200bword \u00ad\ufeff\u2060", "hi\U000e0001\U000e0049\U000e006d", "a\ufe01b\U000e0101 \u3164", "\u202ea\u200d",
+		"👩\u200d👩\u200d👧\u200d👦 👩🏽\u200d🚀 ❤️\u200d🔥 🏳️\u200d🌈 🙂\u200d↔️ 1️⃣", "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f", "نمی\u200cدانم کِتابِ\u200cمن \u0600", "क्\u200dष ന്\u200d", "ភាសា\u200bខ្មែរ", "葛\U000e0100", "ᠮᠣᠩᠭᠣᠯ\u180eᠠ",
+	} {
+		want := unseen.Replace(text, func(r rune) string { return fmt.Sprintf("⟨U+%04X⟩", r) })
+		quoted, err := json.Marshal(text)
+		require.NoError(t, err)
+		require.Equal(t, want, tb.js("clean("+string(quoted)+")"), "%+q", text)
+	}
 }
 
 // hostileTalk puts all of them in every place for a text.

@@ -183,9 +183,11 @@ func (a *agent) unlink(id string) error {
 		err = nil
 	}
 	err = cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
-	if err == nil { // files next to the transcript; package blobs relies on the order
-		blobs := blobFolder + "/" + EncodeName(id)
-		err = a.d.wrap("remove", filepath.Join(a.dir, blobs), a.root.RemoveAll(blobs), "")
+	if blobs := blobFolder + "/" + EncodeName(id); err == nil { // files next to the transcript; package blobs relies on the order
+		if err = filelog.NoLinks(a.root, blobs); err == nil {
+			err = a.root.RemoveAll(blobs)
+		}
+		err = a.d.wrap("remove", filepath.Join(a.dir, blobs), err, "")
 	}
 	return err
 }

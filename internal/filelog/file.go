@@ -198,11 +198,33 @@ func OpenFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// openRegular opens the regular file that name refers to, and nothing else: a
-// Root follows symbolic links within itself, and opening a FIFO may block. If
-// another file takes the name in between, openRegular opens that one.
+// NoLinks returns an error if name, or a folder on the way to it, is a symbolic link
+// within root. A Root follows links that stay within it: a planted link would lead from
+// the files of one session, or of one person, to others.
+func NoLinks(root *os.Root, name string) error {
+	for i := range len(name) + 1 {
+		if i < len(name) && !os.IsPathSeparator(name[i]) {
+			continue
+		}
+		info, err := root.Lstat(name[:i])
+		if err != nil {
+			return nil // the caller finds the same
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a symbolic link: remove it, or put its target in its place", fullPath(root, name[:i]))
+		}
+	}
+	return nil
+}
+
+// openRegular opens the regular file that name refers to, and nothing else, not even
+// over a link; opening a FIFO may block. If another file takes the name in between,
+// openRegular opens that one.
 func openRegular(root *os.Root, name string, flag int) (*os.File, fs.FileInfo, error) {
 	const tries = 100 // the name of a log changes less often
+	if err := NoLinks(root, name); err != nil {
+		return nil, nil, err
+	}
 	for range tries {
 		named, err := root.Lstat(name)
 		if err != nil {

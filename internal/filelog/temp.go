@@ -126,6 +126,9 @@ func syncFolder(root *os.Root, name string, s *seam) error {
 // MakeFolders makes a folder and its missing parents, and puts their names on stable
 // storage.
 func MakeFolders(root *os.Root, dir string) error {
+	if err := NoLinks(root, dir); err != nil {
+		return err
+	}
 	if info, err := root.Lstat(dir); dir == "." || err == nil && info.IsDir() {
 		return nil
 	}
@@ -151,6 +154,9 @@ type tempFile struct {
 // openTemp creates a temporary file for name, empty. Until it is renamed, Lookup
 // fails on it.
 func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
+	if err := NoLinks(root, filepath.Dir(name)); err != nil {
+		return nil, err
+	}
 	for {
 		var random [tempRandom]byte
 		rand.Read(random[:])

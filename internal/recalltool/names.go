@@ -15,11 +15,12 @@ const (
 	Read   = "recall_read"
 )
 
-// Left counts the omissions of a compaction: messages and names of files since the
-// beginning of the conversation, and partly shown texts of the user.
+// Left counts the omissions of a compaction: messages and mentions of files since the
+// beginning of the conversation, and partly shown texts of the user. A file that was
+// omitted, used again and omitted again has two mentions, because its name is not kept.
 type Left struct{ Messages, Files, Texts int }
 
-const counts = "[Left out: %d messages as they were, %d names of files, parts of %d texts of the user. "
+const counts = "[Left out: %d messages as they were, %d mentions of files, parts of %d texts of the user. "
 
 // Notice returns the last line of a summary for a model that has the tools.
 func (l Left) Notice() string {

@@ -4,6 +4,8 @@ package title
 import (
 	"strings"
 	"unicode"
+
+	"github.com/convolog/convolog/internal/unseen"
 )
 
 // runes is the length of the longest title in runes.
@@ -33,17 +35,15 @@ func Cut(text string) string {
 }
 
 // Clean returns the stored form of a title: valid UTF-8 without control characters and
-// without characters that change the direction of text. Each white space becomes a space.
+// without characters that a screen does not show. Each white space becomes a space.
 func Clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
+	spaced := strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
 			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
-			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\ufffd"))
+	return unseen.Replace(spaced, func(rune) string { return "" })
 }
 
 // afterBlock returns the text after a block at the beginning of a trimmed text.

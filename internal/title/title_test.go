@@ -31,12 +31,14 @@ func TestOf(t *testing.T) {
 		"```go\npackage main\nfunc":                                                             "package main",
 		"```go build``` fails":                                                                  "```go build``` fails",
 		"# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\nUse tabs.\n</INSTRUCTIONS>\nhello": "hello",
-		"# A heading\ntext":            "# A heading",
-		"\x1b[31mred\u202e\x07 alert":  "[31mred alert",
-		"#\n<a>":                       "#",
-		"\xff":                         "\ufffd",
-		strings.Repeat("词", 70):        strings.Repeat("词", 60) + "…",
-		strings.Repeat("<a>", 100_000): strings.Repeat("<a>", 20) + "…",
+		"# A heading\ntext":                  "# A heading",
+		"\x1b[31mred\u202e\x07 alert":        "[31mred alert",
+		"pass\u200bword\U000e0041 ❤️\u200d🔥": "password ❤️\u200d🔥",
+		"نمی\u200cدانم":                      "نمی\u200cدانم",
+		"#\n<a>":                             "#",
+		"\xff":                               "\ufffd",
+		strings.Repeat("词", 70):              strings.Repeat("词", 60) + "…",
+		strings.Repeat("<a>", 100_000):       strings.Repeat("<a>", 20) + "…",
 	} {
 		if got := title.Of(text); got != want {
 			t.Errorf("%.60q: got %q, want %q", text, got, want)

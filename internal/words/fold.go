@@ -176,14 +176,9 @@ func takesVariants(base rune) bool { return base >= 0x2000 } // signs and Han
 // isIgnored reports whether a character is always invisible.
 func isIgnored(r rune) bool { return r >= 0xad && unicode.Is(ignored, r) }
 
-// isInside reports whether a text begins with an ignored character or an accent, so that a
-// match that begins with first cannot begin there. So a search reads a long run of them once.
-func (t *folding) isInside(text string, first rune) bool {
-	r, _ := utf8.DecodeRuneInString(text)
-	if i := t.at(r); i > 0 && len(t.keys[i]) > 0 {
-		r = t.keys[i][0]
-	}
-	return isIgnored(r) || isAccent(r) && !isAccent(first)
+// mayJoin reports whether some texts have a character as a part of the one before it.
+func mayJoin(r rune) bool {
+	return isAccent(r) || unicode.In(r, points, tones, variants) || 0x1161 <= r && r < 0x11c3 // parts of a syllable
 }
 
 // isAccent reports whether a mark turns the previous letter into another letter.

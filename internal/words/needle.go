@@ -50,7 +50,9 @@ func newNeedle(text string, begins, ends bool) *needle {
 	if i := strings.IndexFunc(text, func(r rune) bool { return r == ' ' || r == utf8.RuneError }); i >= 0 {
 		lead = text[:i]
 	}
-	n.lead = t.segment(lead)
+	if !mayJoin(n.first()) {
+		n.lead = t.segment(lead)
+	}
 	return n
 }
 
@@ -154,6 +156,14 @@ func (n *needle) mayHave(raw []byte) bool { return n.inBytes(raw) || isOdd(&n.od
 // inBytes is like mayHave for lines without odd characters.
 func (n *needle) inBytes(raw []byte) bool { return n.seg.size == 0 || n.seg.in(raw) }
 
+// first returns the first character of the key, or 0.
+func (n *needle) first() rune {
+	if len(n.key) == 0 {
+		return 0
+	}
+	return n.key[0]
+}
+
 // isSlow reports whether a search must examine every character of a text, because a
 // search for bytes could miss the needle.
 func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || isOdd(&n.odd, text) }
@@ -161,6 +171,7 @@ func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || isOdd(&n.
 // in returns the first place of the needle in a text at or after from. If there is no such
 // place, start is -1.
 func (n *needle) in(text string, from int, slow bool) (start, end int) {
+	var buf [16]rune
 	for at := from; at <= len(text); {
 		if !slow {
 			if at = find(&n.lead, text, at); at < 0 {
@@ -173,7 +184,8 @@ func (n *needle) in(text string, from int, slow bool) (start, end int) {
 		if end := n.fits(text, at); end >= 0 {
 			return at, end
 		}
-		_, size := utf8.DecodeRuneInString(text[at:])
+		// Past the marks too: no needle begins at one, and a long run of them is read once.
+		_, size := n.fold.next(buf[:0], text[at:])
 		at += size
 	}
 	return -1, -1
@@ -182,9 +194,6 @@ func (n *needle) in(text string, from int, slow bool) (start, end int) {
 // fits returns the end of the needle if the needle begins at a place of a text, and
 // otherwise -1.
 func (n *needle) fits(text string, at int) int {
-	if len(n.key) > 0 && n.fold.isInside(text[at:], n.key[0]) {
-		return -1
-	}
 	if n.begins && !Boundary(text, at) {
 		return -1
 	}

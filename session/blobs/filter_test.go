@@ -375,6 +375,35 @@ func TestBlobFolderNames(t *testing.T) {
 	require.Len(t, names, 1)
 }
 
+// A link in the place of any folder is refused, even if it leads to another session: no
+// picture of that session is shown, replaced or deleted.
+func TestBlobFolderLinks(t *testing.T) {
+	hash := strings.Repeat("a", 64)
+	for _, place := range []string{"agents", "agents/a", "agents/a/blobs", "agents/a/blobs/s"} {
+		t.Run(place, func(t *testing.T) {
+			dir := t.TempDir()
+			ref := driver.Ref{Agent: "a", ID: "s"}
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents/a/sessions"), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/a/sessions/s.jsonl"), nil, 0o600))
+			require.NoError(t, blobs.Folder(dir).Put(t.Context(), ref, hash, []byte("data")))
+			link := filepath.Join(dir, place)
+			require.NoError(t, os.Rename(link, link+".moved"))
+			require.NoError(t, os.Symlink(filepath.Base(link)+".moved", link))
+			f := blobs.Folder(dir)
+			_, got := f.Get(t.Context(), ref, hash)
+			_, listed := f.List(t.Context(), ref)
+			for _, err := range []error{got, listed, f.Put(t.Context(), ref, hash, []byte("other")), f.Delete(t.Context(), ref, hash)} {
+				require.ErrorContains(t, err, link+" is a symbolic link")
+			}
+			require.NoError(t, os.Remove(link))
+			require.NoError(t, os.Rename(link+".moved", link))
+			data, err := f.Get(t.Context(), ref, hash)
+			require.NoError(t, err)
+			require.Equal(t, "data", string(data))
+		})
+	}
+}
+
 // A model sees the same with blobs and without, for all entries, even texts that
 // look like a blob or like base64.
 func FuzzBlobs(f *testing.F) {

@@ -22,7 +22,7 @@ import (
 // agents/<agent>/blobs/<session>/<hash>. Dir must be the folder that the sessions are
 // in, so that their deletion takes the blobs along, even if a kill interrupts it. Folder
 // does not touch the disk, and the Store need not be closed. Several processes may use
-// one folder.
+// one folder. Folders that are symbolic links are refused.
 //
 // A Put makes the folder of a session that has a transcript or an archive, and fails if
 // the session is gone. The first Put and the first Delete for an agent remove the
@@ -157,7 +157,10 @@ func (f *folder) with(ctx context.Context, ref session.Ref, op, hash string, do 
 	if err == nil {
 		var root *os.Root
 		if root, err = os.OpenRoot(f.dir); err == nil {
-			err = do(root, placeOf(path.Join("agents", filename.Encode(ref.Agent)), filename.Encode(ref.ID)))
+			p := placeOf(path.Join("agents", filename.Encode(ref.Agent)), filename.Encode(ref.ID))
+			if err = filelog.NoLinks(root, p.folder); err == nil {
+				err = do(root, p)
+			}
 			_ = root.Close() // it was only looked up in
 		}
 	}

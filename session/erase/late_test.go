@@ -324,3 +324,45 @@ func TestEraseDuringARestore(t *testing.T) {
 		storetest.Close(t, st)
 	}
 }
+
+// A session that another process puts into the trash and takes out again, between any two
+// lists of a plan or of a run, is found.
+func TestEraseBesideMoves(t *testing.T) {
+	t.Parallel()
+	for _, during := range []string{"plan", "run"} {
+		dir := storetest.Scratch(t)
+		b, st := storetest.OpenBetween(t, dir)
+		other := storetest.Open(t, dir, nil) // of another process
+		s := storetest.Load(t, other, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."))
+		calls := 0
+		moves := func(of session.Ref) error {
+			if of.Agent == s.Ref().Agent {
+				calls++
+			}
+			to := session.Live
+			if calls%3 == 2 {
+				to = session.Trashed
+			}
+			err := other.SetState(t.Context(), s.Ref(), to, -1)
+			if errors.Is(err, session.ErrReplaced) { // by the erase, once
+				err = other.SetState(t.Context(), s.Ref(), to, -1)
+			}
+			return err
+		}
+		if during == "plan" {
+			b.BeforeList = moves
+		}
+		plan, err := erase.Preview(t.Context(), st, erase.Erasure{Match: storetest.HasWord})
+		require.NoError(t, err)
+		require.Len(t, plan.Entries, 1, during)
+		b.BeforeList = nil
+		if during == "run" {
+			b.BeforeList = moves
+		}
+		require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)), during)
+		require.Empty(t, storetest.FilesWith(t, dir), during)
+		storetest.Close(t, other)
+		storetest.Close(t, st)
+	}
+}

@@ -120,29 +120,14 @@ func get(ctx context.Context, st *session.Store, ref session.Ref) (*session.Sess
 	return s, err
 }
 
-// all returns all sessions, including the ledgers of package session/retain. It lists
-// the trash twice, because a session may enter or leave it between two lists.
-func all(ctx context.Context, st *session.Store) (rows []session.Info, err error) {
-	at := map[session.Ref]int{}
-	for _, o := range []session.ListOptions{
-		{State: session.Trashed},
-		{State: session.AnyState},
-		{State: session.Trashed},
-		{State: session.AnyState, Key: session.Key{Agent: "_removed"}},
-	} {
-		more, err := st.List(ctx, &o)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range more {
-			i, again := at[row.Ref]
-			if !again {
-				i, rows = len(rows), append(rows, row)
-			}
-			at[row.Ref], rows[i] = i, row
-		}
+// all returns all sessions, including the ledgers of package session/retain.
+func all(ctx context.Context, st *session.Store) ([]session.Info, error) {
+	rows, err := st.List(ctx, &session.ListOptions{State: session.EveryState})
+	if err != nil {
+		return nil, err
 	}
-	return rows, nil
+	ledgers, err := st.List(ctx, &session.ListOptions{State: session.EveryState, Key: session.Key{Agent: "_removed"}})
+	return append(rows, ledgers...), err
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -92,14 +93,14 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 	if err := cmp.Or(opened(from), opened(to)); err != nil {
 		return report, err
 	}
-	infos, err := from.List(ctx, &session.ListOptions{State: session.AnyState})
-	trash, trashErr := from.List(ctx, &session.ListOptions{State: session.Trashed})
+	every, err := from.List(ctx, &session.ListOptions{State: session.EveryState})
 	ledgers, ledgersErr := from.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_removed"}})
 	theirs, theirsErr := to.List(ctx, &session.ListOptions{State: session.Archived})
-	if err = cmp.Or(err, trashErr, ledgersErr, theirsErr); err != nil {
+	if err = cmp.Or(err, ledgersErr, theirsErr); err != nil {
 		return report, fmt.Errorf("exchange: copy: %w", err)
 	}
-	report.Left = len(trash) + len(ledgers)
+	infos := slices.DeleteFunc(slices.Clone(every), func(i session.Info) bool { return i.State == session.Trashed })
+	report.Left = len(every) - len(infos) + len(ledgers)
 	archived := map[session.Ref]bool{}
 	for _, info := range theirs {
 		archived[info.Ref] = true

@@ -18,8 +18,8 @@ import (
 
 // Folder returns a [Storage] of files below dir, which the first write creates.
 // Files have the mode 0600, folders 0700. The Storage keeps nothing open and needs
-// no Close. Symbolic links that lead out of dir are refused. Files of more than 256
-// MiB are refused. The folder must be on a local disk: locks of network file systems
+// no Close. Symbolic links below dir are refused, and so are files of more than 256
+// MiB. The folder must be on a local disk: locks of network file systems
 // are not reliable.
 func Folder(dir string) Storage { return folder(dir) }
 
@@ -173,7 +173,9 @@ func (f folder) with(ctx context.Context, op, name string, mk bool, do func(root
 		root, err = os.OpenRoot(string(f))
 	}
 	if err == nil {
-		err = do(root)
+		if err = filelog.NoLinks(root, name); err == nil {
+			err = do(root)
+		}
 		_ = root.Close() // only for lookups
 	}
 	if err != nil {

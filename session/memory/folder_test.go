@@ -47,6 +47,18 @@ func TestFolderStaysInside(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(base, "out"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+
+	// A link to memories of another person is refused as well.
+	require.NoError(t, f.Write(ctx, "owners/anna/x", []byte("1\n")))
+	require.NoError(t, os.Symlink("anna", filepath.Join(dir, "owners/bob")))
+	_, read := f.Read(ctx, "owners/bob/x")
+	_, listed := f.List(ctx, "owners/bob")
+	for _, err := range []error{read, listed, f.Write(ctx, "owners/bob/x", nil), f.Remove(ctx, "owners/bob/x")} {
+		require.ErrorContains(t, err, filepath.Join(dir, "owners/bob")+" is a symbolic link")
+	}
+	data, err := f.Read(ctx, "owners/anna/x")
+	require.NoError(t, err)
+	require.Equal(t, "1\n", string(data))
 }
 
 func TestFolderLimit(t *testing.T) {

@@ -113,17 +113,22 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 	if min(int64(p.Default), int64(p.Trash), int64(p.MaxSessions), p.MaxBytes, int64(p.PerKey)) < 0 {
 		return Plan{}, fmt.Errorf("retain: preview: a limit of %+v is negative: %w", p, fs.ErrInvalid)
 	}
-	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
-	if err != nil {
-		return Plan{}, fmt.Errorf("retain: preview: %w", err)
-	}
-	trashed, err := st.List(ctx, &session.ListOptions{State: session.Trashed})
+	infos, err := st.List(ctx, &session.ListOptions{State: session.EveryState})
 	if err != nil {
 		return Plan{}, fmt.Errorf("retain: preview: %w", err)
 	}
 	plan := Plan{Delete: p.Delete, Force: p.Force, Items: []Item{}, Now: p.Now}
 	c := choice{Policy: p, now: plan.now()}
+	var trashed []Item
 	for _, info := range slices.Backward(infos) {
+		if info.State == session.Trashed {
+			item := Item{Info: info}
+			if item.Expires = info.Trashed.Add(cmp.Or(p.Trash, trashAge)); !c.now.Before(item.Expires) {
+				item.Why = whyTrash
+			}
+			trashed = append(trashed, item)
+			continue
+		}
 		if selectable(info, p.Delete) {
 			plan.Of++
 			if info.UpdatedAt.Sub(c.now) <= recentAge {
@@ -134,14 +139,7 @@ func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
 	c.times()
 	c.quotas()
 	plan.At = c.now.UTC()
-	for _, info := range slices.Backward(trashed) {
-		item := Item{Info: info}
-		if item.Expires = info.Trashed.Add(cmp.Or(p.Trash, trashAge)); !c.now.Before(item.Expires) {
-			item.Why = whyTrash
-		}
-		c.all = append(c.all, item)
-	}
-	for _, item := range c.all {
+	for _, item := range append(c.all, trashed...) {
 		if item.Why == "" {
 			continue
 		}

@@ -141,14 +141,10 @@ func clamp(n, other, limit int) int { return min(or(max(n, 0), other), limit) }
 
 func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	opts.After, opts.Limit = "", 0
-	infos, err := q.Sessions(&opts)
-	if err == nil && opts.State == session.AnyState {
-		trash := opts
-		trash.State = session.Trashed
-		var trashed []session.Info
-		trashed, err = q.Sessions(&trash)
-		infos = append(infos, trashed...)
+	if opts.State == session.AnyState {
+		opts.State = session.EveryState
 	}
+	infos, err := q.Sessions(&opts)
 	sum := session.Usage{}
 	add := func(u session.Usage) {
 		for model, more := range u {
@@ -158,7 +154,7 @@ func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	for _, i := range infos {
 		add(i.Usage)
 	}
-	if all := (session.ListOptions{Key: session.Key{Agent: opts.Agent}, Owner: opts.Owner, State: session.AnyState}); err == nil && opts == all {
+	if all := (session.ListOptions{Key: session.Key{Agent: opts.Agent}, Owner: opts.Owner, State: session.EveryState}); err == nil && opts == all {
 		var removed []retain.Removal
 		removed, err = q.ownRemoved(none{})
 		for _, r := range removed {

@@ -81,3 +81,19 @@ func FuzzEntries(f *testing.F) {
 		require.Equal(t, string(got[0].Line()), string(twice[0].Line()))
 	})
 }
+
+// The hook receives the name of a member once for all rows of a value, and every row gets
+// its result.
+func TestEntriesRows(t *testing.T) {
+	calls := map[string]int{}
+	hook := func(text string) string {
+		calls[text]++
+		return strings.ReplaceAll(text, "pw1", "***")
+	}
+	rows := strings.Repeat(`{"pw1":1,"plain":"x"},`, 100) + `{"pw1":2}`
+	got, err := redact.Entries([]transcript.Entry{entry(t, `{"type":"tool_use","id":"a","tool_use_id":"b","name":"c","input":{"rows":[`+rows+`]}}`)}, hook)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"pw1": 1, "plain": 1, "rows": 1, "x": 100, `plain="x"`: 100}, calls)
+	require.Equal(t, 101, strings.Count(string(got[0].Line()), `"***":`))
+	require.NotContains(t, string(got[0].Line()), "pw1")
+}

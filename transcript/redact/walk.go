@@ -52,6 +52,7 @@ type redaction struct {
 	hook    func(string) string
 	refers  bool // the line is about others: see referring
 	changed bool
+	names   map[string]string // results of hook for the names of members: rows have the same
 
 	data  []byte
 	texts []text // the changed ones
@@ -120,7 +121,7 @@ func (r *redaction) object(i int, name string, in where) (end int) {
 			i = r.source(i)
 			continue
 		case in == ofInput:
-			r.keep(r.read(from, to, "", in))
+			r.keep(r.name(from, to))
 		}
 		if in != ofLine && r.data[i] == '"' {
 			at, stop := i, jsontext.Skip(r.data, i)
@@ -206,6 +207,21 @@ func (r *redaction) read(at, end int, name string, in where) text {
 			t.new = got
 		}
 	}
+	return t
+}
+
+// name passes the name of a member to the hook, each name once.
+func (r *redaction) name(at, end int) text {
+	quoted := string(r.data[at:end])
+	if done, ok := r.names[quoted]; ok {
+		s, _ := jsontext.String(r.data[at:end])
+		return text{at, end, s, done}
+	}
+	t := r.read(at, end, "", ofInput)
+	if r.names == nil {
+		r.names = map[string]string{}
+	}
+	r.names[quoted] = t.new
 	return t
 }
 

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
@@ -139,6 +140,9 @@ func (c *call) open(ctx context.Context) (backend, error) {
 	}
 	if c.url != "" {
 		return newRemote(c.url, c.token, c.dir)
+	}
+	if err := home.Check(c.dir); err != nil {
+		return nil, err
 	}
 	_, err := os.Stat(filepath.Join(c.dir, "agents"))
 	absent := err != nil && c.command.access != makes

@@ -38,6 +38,21 @@ func TestDoctorCannotRepair(t *testing.T) {
 	require.Contains(t, errs, "check that it is a folder")
 }
 
+// A default folder that is a link is not followed: a clone may have brought it along.
+func TestDefaultFolderIsALink(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("other", 0o700))
+	require.NoError(t, os.Symlink("other", defaultDir))
+	sh := &shell{TB: t}
+	for _, args := range [][]string{{"session", "new"}, {"session", "list"}, {"doctor", "--repair"}, {"serve", "--addr", "127.0.0.1:0"}} {
+		_, errs, code := sh.run(args...)
+		require.Equal(t, exitFailed, code, args)
+		require.Contains(t, errs, defaultDir+" is a symbolic link to other", args)
+	}
+	require.NoDirExists(t, "other/agents")
+	sh.must(0, "session", "new", "--dir", "other")
+}
+
 // A folder that doctor may not look into is a finding, and hides no other.
 func TestDoctorOnAFolderOfSomebodyElse(t *testing.T) {
 	if os.Getuid() == 0 {

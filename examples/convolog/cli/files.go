@@ -15,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/examples/convolog/internal/inspect"
+	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
@@ -97,6 +98,9 @@ func convertFiles(ctx context.Context, c *call) error {
 
 func serveFolder(ctx context.Context, c *call) (err error) {
 	if err := c.local(); err != nil {
+		return err
+	}
+	if err := home.Check(c.dir); err != nil {
 		return err
 	}
 	store, err := session.Open(c.dir, storeOptions(c.dir, false, c.filters()...))

@@ -138,8 +138,7 @@ func sessionOf(name string) string {
 func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, error) {
 	known := map[string]bool{}
 	for _, o := range []session.ListOptions{
-		{State: session.AnyState},
-		{State: session.Trashed},
+		{State: session.EveryState},
 		{State: session.AnyState, Key: session.Key{Agent: "_settings"}},
 		{State: session.AnyState, Key: session.Key{Agent: "_removed"}},
 	} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
@@ -17,7 +18,7 @@ import (
 )
 
 const (
-	defaultDir = ".convolog"
+	defaultDir = home.Default
 	defaultURL = "http://localhost:1933"
 )
 

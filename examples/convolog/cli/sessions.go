@@ -32,12 +32,11 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 			return ref, nil // the command reports any other failure
 		}
 	}
-	infos, err := c.backend.List(ctx, &session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.AnyState})
-	if err == nil && slices.Contains([]string{"restore", "session delete", "erase"}, c.command.name) {
-		var trashed []session.Info
-		trashed, err = c.backend.List(ctx, &session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.Trashed})
-		infos = append(infos, trashed...)
+	opts := session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.AnyState}
+	if slices.Contains([]string{"restore", "session delete", "erase"}, c.command.name) {
+		opts.State = session.EveryState
 	}
+	infos, err := c.backend.List(ctx, &opts)
 	if err != nil {
 		return ref, err
 	}

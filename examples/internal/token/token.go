@@ -30,9 +30,19 @@ func Leave(folder string, at net.Addr) (token, file string, err error) {
 		err = os.Remove(file) // a killed server's, perhaps with other rights
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = os.WriteFile(file, []byte(token), 0o600)
+		err = write(file, token)
 	}
 	return token, file, err
+}
+
+// write makes a file, and follows no link.
+func write(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // Find returns the token of this machine's server that serves a folder at a URL, or "".
@@ -40,7 +50,11 @@ func Find(folder string, at *url.URL) string {
 	if at.Hostname() != "localhost" && !net.ParseIP(at.Hostname()).IsLoopback() {
 		return ""
 	}
-	token, _ := os.ReadFile(name(folder, at.Port())) // the server refuses an empty one
+	file := name(folder, at.Port())
+	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		return "" // a stranger's link would send another file
+	}
+	token, _ := os.ReadFile(file) // the server refuses an empty one
 	return string(token)
 }
 

@@ -5,30 +5,32 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
+
+	"github.com/convolog/convolog/internal/unseen"
 )
 
-// Printable replaces characters that control a terminal, break lines or change the
-// direction of text. It leaves characters in keep unchanged.
+// Printable replaces characters that control a terminal, break lines, change the
+// direction of text or show nothing. It leaves characters in keep unchanged.
 func Printable(text, keep string) string {
-	return strings.Map(func(r rune) rune {
-		if commands(r) && !strings.ContainsRune(keep, r) {
-			return unicode.ReplacementChar
+	return unseen.Replace(text, func(r rune) string {
+		if strings.ContainsRune(keep, r) {
+			return string(r)
 		}
-		return r
-	}, text)
+		return string(unicode.ReplacementChar)
+	})
 }
 
 // JSON escapes the same characters in lines of JSON, except for line breaks.
 func JSON(lines string) string {
-	var sb strings.Builder
-	for _, r := range lines {
-		if commands(r) && r != '\n' {
-			fmt.Fprintf(&sb, `\u%04x`, r)
-		} else {
-			sb.WriteRune(r)
+	return unseen.Replace(lines, func(r rune) string {
+		if r == '\n' {
+			return "\n"
 		}
-	}
-	return sb.String()
+		var sb strings.Builder
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&sb, `\u%04x`, unit)
+		}
+		return sb.String()
+	})
 }
-
-func commands(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Bidi_Control) }

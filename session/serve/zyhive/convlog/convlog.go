@@ -149,18 +149,3 @@ func openRoot(dir string) (*os.Root, error) {
 	}
 	return root, nil
 }
-
-func makeFolder(root *os.Root, name string) error {
-	if info, err := root.Stat(name); err == nil && info.IsDir() {
-		return nil
-	}
-	if err := root.MkdirAll(name, 0o700); err != nil {
-		return err
-	}
-	for at := name; at != "."; at = path.Dir(at) {
-		if err := filelog.SyncDir(root, path.Dir(at)); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -184,6 +184,21 @@ func TestWriterCannotRead(t *testing.T) {
 	}
 }
 
+// Logs are neither written nor read over a link to another agent.
+func TestPlantedLink(t *testing.T) {
+	dir := t.TempDir()
+	w, l := writer(t, dir), reader(t, dir)
+	a := convlog.Channel{Agent: "a", Type: "web", Chat: "1"}
+	b := convlog.Channel{Agent: "b", Type: "web", Chat: "1"}
+	require.NoError(t, w.Append(t.Context(), a, convlog.Entry{Role: "user", Content: "a's"}))
+	require.NoError(t, os.Symlink("a", filepath.Join(dir, "agents/b")))
+	require.ErrorContains(t, w.Append(t.Context(), b, convlog.Entry{Role: "user", Content: "b's"}), "agents/b is a symbolic link")
+	for _, err := range l.Entries(t.Context(), b, convlog.Query{}) {
+		require.ErrorContains(t, err, "agents/b is a symbolic link")
+	}
+	require.Equal(t, []string{"a's"}, texts(t, l, a, convlog.Query{}))
+}
+
 // More chats than stay open, and appends after Close.
 func TestManyChats(t *testing.T) {
 	dir := t.TempDir()

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
@@ -80,6 +81,9 @@ func (l *Log) Channels(ctx context.Context, agent, channelType string) (infos []
 }
 
 func (l *Log) names(dir string) ([]string, error) {
+	if err := filelog.NoLinks(l.root, dir); err != nil {
+		return nil, fmt.Errorf("convlog: %w", err)
+	}
 	f, err := l.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -199,7 +203,7 @@ func (l *Log) entries(ctx context.Context, c Channel, q Query, yield func(Found,
 // scan yields the records of a file. A missing file yields no records.
 func (l *Log) scan(name string, scan scanner) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		f, err := l.root.Open(name)
+		f, info, err := filelog.OpenFile(l.root, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -208,11 +212,6 @@ func (l *Log) scan(name string, scan scanner) iter.Seq2[transcript.Record, error
 			return
 		}
 		defer func() { _ = f.Close() }() // only read
-		info, err := f.Stat()
-		if err != nil {
-			yield(transcript.Record{}, err)
-			return
-		}
 		for rec, err := range scan(f, info.Size(), &transcript.ScanOptions{Final: true, Decode: decode}) {
 			if !yield(rec, err) {
 				return

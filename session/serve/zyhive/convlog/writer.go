@@ -200,7 +200,7 @@ func (w *Writer) open(t *chat, c Channel) (*filelog.Log, error) {
 		return t.log, nil
 	}
 	dir := folder(c.Agent)
-	if err := makeFolder(w.root, dir); err != nil {
+	if err := filelog.MakeFolders(w.root, dir); err != nil {
 		return nil, err
 	}
 	opts := &filelog.Options{Sync: w.opts.Sync}
