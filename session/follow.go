@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/internal/live"
 	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
 )
@@ -42,7 +41,7 @@ func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript
 
 func (s *Session) following(ctx context.Context, op, after string, waits bool) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
-		f := follower{s: s, ctx: ctx, scan: live.ScanOf(ctx, s.store.drv, s.ref), yield: yield, after: after}
+		f := follower{s: s, ctx: ctx, scan: s.store.table.Scan(ctx, s.ref), yield: yield, after: after}
 		if err := f.run(waits); err != nil && !f.stopped {
 			yield(transcript.Entry{}, s.store.wrap(op, s.ref, err))
 		}

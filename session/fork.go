@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/internal/live"
 	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
 )
@@ -58,7 +57,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, err
 	}
-	lines, standing, err := replay.Copy(live.ScanOf(ctx, s.store.drv, s.ref), base, entryID, &s.store.lines.Options)
+	lines, standing, err := replay.Copy(s.store.table.Scan(ctx, s.ref), base, entryID, &s.store.lines.Options)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}

@@ -22,6 +22,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 			return st.describe(row, replay.Scan(scan))
 		},
 	}
+	do.Replaced = st.table.Forget
 	if o.Observe != nil || opts != nil && opts.Logger != nil {
 		do.Observe = st.fileEvent
 	}

@@ -141,7 +141,6 @@ func OpenDriver(drv driver.Driver, opts *Options) *Store {
 // start gives the store its driver, and logs a warning while an erase is unfinished.
 func (st *Store) start(drv driver.Driver) {
 	st.drv, st.lines.Driver = drv, drv
-	st.table = live.NewTable(&st.lines)
 	st.keepMasking()
 	plans, err := st.drv.List(context.Background(), "_erase", driver.Position{}, 1)
 	if len(plans) > 0 || err != nil {
@@ -182,6 +181,7 @@ func newStore(opts *Options) *Store {
 		Options:  replay.Options{Summary: o.Summary, Counter: o.Counter, Trigger: o.Compact.Counter, NoChecksum: o.NoChecksum},
 		ReadOnly: o.ReadOnly, Idle: cmp.Or(o.CachedSessions, 256), Logger: o.Logger,
 	}
+	st.table = live.NewTable(&st.lines)
 	return st
 }
 

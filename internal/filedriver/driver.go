@@ -46,6 +46,9 @@ type Options struct {
 	// long wait for its turn lock, and waits for an agent's index, with an empty ID.
 	// It is called while locks may be held and must not use the driver.
 	Observe func(ctx context.Context, ref driver.Ref, e filelog.Event)
+	// Replaced, if set, is called before a call reports that a session was replaced or
+	// removed, while no other call can open the new transcript. It must not use the driver.
+	Replaced func(ref driver.Ref)
 	// Logger receives warnings for a person: a corrupt index, a transcript that
 	// cannot be read. Nil is silent.
 	Logger *slog.Logger

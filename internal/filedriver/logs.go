@@ -106,6 +106,7 @@ func (ls *logs) release(o *openLog, err error) error {
 func (ls *logs) ended(o *openLog, err error) error {
 	if errors.Is(err, filelog.ErrReplaced) {
 		o.stale = true
+		ls.d.replaced(o.ref)
 		if ls.open[o.ref] == o {
 			delete(ls.open, o.ref) // the next call opens the file anew
 		}
@@ -255,6 +256,7 @@ func (d *Driver) remember(ref driver.Ref, l *filelog.Log) bool {
 func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
 	fits := d.mark(ref).fits(l)
 	if !fits {
+		d.replaced(ref)
 		d.setMark(ref, mark{})
 	}
 	d.remember(ref, l)
@@ -268,11 +270,21 @@ func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
 // transcript is not another one.
 func (d *Driver) identifyArchive(ref driver.Ref, z *zipped) error {
 	known := d.mark(ref)
+	fits := known == z.mark || known.fits(z)
+	if !fits {
+		d.replaced(ref)
+	}
 	d.setMark(ref, z.mark)
-	if known != z.mark && !known.fits(z) {
+	if !fits {
 		return madeAgain(ref.ID)
 	}
 	return nil
+}
+
+func (d *Driver) replaced(ref driver.Ref) {
+	if f := d.opts.Replaced; f != nil {
+		f(ref)
+	}
 }
 
 func madeAgain(id string) error {

@@ -55,3 +55,37 @@ func TestEraseElsewhereOfAnArchivedSession(t *testing.T) {
 		}
 	}
 }
+
+// A call that hides the replacement of a session from its caller does not hide it from the
+// later calls of the process.
+func TestEraseElsewhereBesideOtherCalls(t *testing.T) {
+	for name, call := range map[string]func(t *testing.T, st *session.Store, s *session.Session){
+		"a loop over the entries after one": func(t *testing.T, _ *session.Store, s *session.Session) {
+			for _, err := range s.Entries(t.Context(), s.Ref().ID) {
+				require.NoError(t, err)
+			}
+		},
+		"a list, which puts rows": func(t *testing.T, st *session.Store, _ *session.Session) {
+			require.Len(t, storetest.ListIDs(t, st, nil), 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			here, there := storetest.Open(t, dir, storetest.Unsynced), storetest.Open(t, dir, storetest.Unsynced)
+			s := storetest.Load(t, here, storetest.CLI)
+			ids := storetest.Add(t, s, transcript.UserText("sesame"), storetest.Answer("open"))
+			require.Contains(t, storetest.History(t, s), "sesame")
+			plan, err := erase.Preview(t.Context(), there, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids[:1]}}})
+			require.NoError(t, err)
+			_, err = erase.Run(t.Context(), there, plan)
+			require.NoError(t, err)
+			call(t, here, s)
+			if _, err := s.History(t.Context()); err != nil {
+				require.ErrorIs(t, err, session.ErrReplaced)
+			}
+			require.NotContains(t, storetest.History(t, s), "sesame")
+			storetest.Close(t, here)
+			storetest.Close(t, there)
+		})
+	}
+}

@@ -37,7 +37,9 @@ func (s *State) PutRow(ctx context.Context, fill bool) (locked bool) {
 			locked = errors.Is(err, driver.ErrBusy)
 		}
 	}
-	if err != nil && !errors.Is(err, driver.ErrClosed) && !IsGone(err) {
+	if IsGone(err) {
+		s.Forget()
+	} else if err != nil && !errors.Is(err, driver.ErrClosed) {
 		s.o.Logger.Warn("the index was not brought up to date; the next row will do it",
 			"agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}

@@ -110,10 +110,10 @@ func (s *State) end() driver.Cursor {
 }
 
 // Scan returns the function that reads the transcript.
-func (s *State) Scan(ctx context.Context) replay.Scan { return ScanOf(ctx, s.o.Driver, s.ref) }
+func (s *State) Scan(ctx context.Context) replay.Scan { return scanOf(ctx, s.o.Driver, s.ref) }
 
-// ScanOf returns the function that reads a transcript of a driver.
-func ScanOf(ctx context.Context, drv driver.Driver, ref driver.Ref) replay.Scan {
+// scanOf returns the function that reads a transcript of a driver.
+func scanOf(ctx context.Context, drv driver.Driver, ref driver.Ref) replay.Scan {
 	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 		return drv.Scan(ctx, ref, from, dir, nil)
 	}
@@ -127,15 +127,20 @@ func (s *State) Sync(ctx context.Context) error { return s.syncFrom(ctx, false) 
 // syncFrom is Sync; if whole is set and not every line was read, it reads all of
 // them.
 func (s *State) syncFrom(ctx context.Context, whole bool) (err error) {
-	s.absorb()
-	if whole && !s.Whole() {
-		s.reset()
-	}
 	for tries := range 3 { // another rewind may come in each time; the last try reads every line
-		if err = s.readOn(ctx, whole || tries == 2); !errors.Is(err, replay.ErrRewound) {
-			break
+		s.absorb()
+		if whole && !s.Whole() {
+			s.reset()
 		}
-		s.reset()
+		err = s.readOn(ctx, whole || tries == 2)
+		switch {
+		case errors.Is(err, replay.ErrRewound):
+			s.reset()
+		case err != nil || !s.stale.Load():
+			return err
+		default: // another call has learned of a replacement
+			err = driver.ErrReplaced
+		}
 	}
 	return err
 }

@@ -109,9 +109,13 @@ func (t *Table) due(agent string) (all []*State) {
 // Forget makes the next use of a session read it again. The session keeps a state that
 // is in use, and with it its queue.
 func (t *Table) Forget(ref driver.Ref) {
-	s := t.Acquire(ref)
-	s.Forget()
-	t.Release(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.states[ref]; s != nil {
+		if s.Forget(); s.users == 0 {
+			t.remove(s)
+		}
+	}
 }
 
 // Alone calls do, which may replace or remove the lines of sessions, while no append of
@@ -140,6 +144,25 @@ func (t *Table) PutRows(ctx context.Context, agent string, fill bool) {
 	for _, s := range t.due(agent) {
 		if !locked[s.ref.Agent] {
 			locked[s.ref.Agent] = s.PutRow(ctx, fill)
+		}
+	}
+}
+
+// Scan returns the function that reads the transcript of a session. If the session was
+// replaced, its state reads it again: a driver reports that once, and a caller may keep the
+// error to itself.
+func (t *Table) Scan(ctx context.Context, ref driver.Ref) replay.Scan {
+	scan := scanOf(ctx, t.o.Driver, ref)
+	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		return func(yield func(transcript.Record, error) bool) {
+			for rec, err := range scan(from, dir) {
+				if err != nil && IsGone(err) {
+					t.Forget(ref)
+				}
+				if !yield(rec, err) {
+					return
+				}
+			}
 		}
 	}
 }
