@@ -155,7 +155,7 @@ func (w *world) check(t *testing.T, dir string) {
 	for id, entries := range w.entries {
 		info, ok := there[id]
 		switch {
-		case !ok && !w.tried["delete "+id] && !(w.erasing && w.tried["trash "+id]):
+		case !ok && !w.tried["delete "+id] && (!w.erasing || !w.tried["trash "+id]):
 			t.Errorf("session %s is gone, and nothing deleted it", id)
 		case ok && w.done["delete "+id]:
 			t.Errorf("session %s was deleted and is there", id)
