@@ -53,7 +53,7 @@ type lastLine struct {
 }
 
 // next takes a line. Repeated means that it is the last one again, and late that it is
-// older than one before it, and may be a repetition.
+// older than one before it; either may be a repetition.
 func (l *lastLine) next(e transcript.Entry) (repeated, late bool) {
 	if _, header := e.Body.(transcript.Header); header { // of a fork it is newer than the copies
 		return false, false
@@ -215,7 +215,7 @@ func (r *Reader) take(rec transcript.Record) error {
 	if rec.HasEntry() {
 		repeated, late := r.last.next(rec.Entry)
 		switch {
-		case repeated || r.Fold.Repeats(rec.Entry):
+		case repeated && r.batcher.Open() || r.Fold.Repeats(rec.Entry):
 			d := transcript.Damage{Kind: transcript.DamageRepeated, Offset: rec.Offset, Size: rec.End - rec.Offset}
 			r.Damage = append(r.Damage, d)
 			r.news = append(r.news, News{Damage: d})
@@ -295,28 +295,35 @@ func (r *Reader) fill(scan Scan) error {
 // errLate means that a line is not newer than the one before it.
 var errLate = errors.New("a line is late")
 
-// recount counts the lines that the row lacks, those that were seen only once. If seen is
-// nil, it stops with errLate at a line that may be a repetition.
-func (r *Reader) recount(scan Scan, seen map[string]bool) error {
+// recount counts the lines that the row lacks, repeated ones once. Whole collects the
+// entries of whole batches; if it is nil, recount stops with errLate at a line that may be
+// a repetition.
+func (r *Reader) recount(scan Scan, whole map[string]bool) error {
 	last := lastLine{newest: r.row.UpdatedAt}
+	var batcher transcript.Batcher
 	for rec, err := range scan(r.counted, driver.Forward) {
 		if err == nil && driver.Cursor(rec.Offset) >= r.Next {
 			break
 		}
-		if err == nil && rec.Entry.Body != nil {
+		if err == nil && rec.HasEntry() {
 			repeated, late := last.next(rec.Entry)
 			switch {
-			case repeated || seen[rec.Entry.ID]:
+			case repeated && batcher.Open() || whole[rec.Entry.ID]:
 				continue
-			case late && seen == nil:
+			case (repeated || late) && whole == nil:
 				return errLate
-			case seen != nil:
-				seen[rec.Entry.ID] = true
 			}
 			err = r.note(rec.Entry)
 		}
 		if err != nil {
 			return err
+		}
+		for _, b := range batcher.Take(rec) {
+			for _, e := range b.Entries {
+				if whole != nil && b.Complete {
+					whole[e.ID] = true
+				}
+			}
 		}
 	}
 	return nil
