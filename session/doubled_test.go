@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -37,6 +39,67 @@ func TestDoubledLines(t *testing.T) {
 		checkDoubled(t, name, dir, len(lines)-len(whole))
 		checkDoubled(t, name+", again", dir, len(lines)-len(whole))
 	}
+}
+
+// A fork of a session with doubled lines copies each once, and has metadata and usage of its
+// own.
+func TestForkOfDoubledLines(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "doubled.jsonl"))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	sessions := filepath.Join(dir, "agents", "main", "sessions")
+	require.NoError(t, os.MkdirAll(sessions, 0o700))
+	lines := strings.TrimSuffix(string(data), "\n") + "\n"
+	require.NoError(t, os.WriteFile(filepath.Join(sessions, "doubled.jsonl"), []byte(lines+lines), 0o600))
+	st, err := session.Open(dir, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, st.Close()) }()
+	s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: "doubled"})
+	require.NoError(t, err)
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	f, err := s.Fork(t.Context(), h.Messages[len(h.Messages)-1].Origins[0].Entry, nil)
+	require.NoError(t, err)
+	forked, err := f.History(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, h.Messages, forked.Messages)
+	keep, title := true, "mine"
+	require.NoError(t, f.SetMeta(t.Context(), transcript.Meta{Keep: &keep, Title: &title}))
+	_, err = f.Append(t.Context(), transcript.UserText("and?"), transcript.Response{Model: "m", Message: transcript.AssistantText("yes"), Usage: transcript.Usage{Input: 10}})
+	require.NoError(t, err)
+	info, err := f.Info(t.Context())
+	require.NoError(t, err)
+	require.True(t, info.Keep)
+	require.Equal(t, "mine", info.Title)
+	require.Equal(t, 1, info.Usage["m"].Answers)
+	health, err := f.Health(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, health.Damage)
+}
+
+// A clock that runs behind makes no reader read the lines before a compaction.
+func TestLateLineAfterCompaction(t *testing.T) {
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, nil)
+	s, err := st.Create(t.Context(), storetest.CLI, nil)
+	require.NoError(t, err)
+	for range 200 {
+		storetest.Add(t, s, transcript.UserText("a word"))
+	}
+	last := storetest.Add(t, s, transcript.UserText("last"))[0]
+	storetest.Add(t, s, transcript.Compaction{Summary: "counted", FirstKept: last, CoversTo: last, TurnsBefore: 200})
+	storetest.Add(t, s, transcript.At(time.Now().Add(-time.Hour), transcript.UserText("from the phone")))
+	want := storetest.History(t, s)
+	storetest.Close(t, st)
+	d := &storetest.CountingDriver{Driver: memdriver.Reopen(mem)}
+	st = session.OpenDriver(d, nil)
+	defer storetest.Close(t, st)
+	s, err = st.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	require.Equal(t, want, storetest.History(t, s))
+	storetest.Add(t, s, transcript.At(time.Now().Add(-2*time.Hour), transcript.UserText("and another one")))
+	require.Contains(t, storetest.History(t, s), "and another one")
+	require.Less(t, d.Records, 20)
 }
 
 func twice(lines []string) (all []string) {

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/convolog/convolog/internal/checksum"
@@ -34,19 +33,14 @@ import (
 // AppendLines does not retain entries.
 func (s *Session) AppendLines(ctx context.Context, after int64, entries ...transcript.Entry) (end int64, err error) {
 	entries = slices.Clone(entries)
-	size := 0
 	for i, e := range entries {
 		if checksum.Intact(e.Line()) { // else a checksum would hide the damage
 			e = s.store.lines.WithChecksum(e)
 		}
 		entries[i] = e
-		size += len(e.Line())
 		if err := checkReadable(e); err != nil {
 			return 0, s.store.wrap("append", s.ref, fmt.Errorf("entry %d of %d: %w: nothing was written", i+1, len(entries), err))
 		}
-	}
-	if size > hugeLines {
-		runtime.GC() // the copies that were made of them so far would double the peak
 	}
 	if len(entries) == 0 {
 		return after, s.View(ctx, func(v *View) error { return v.t.Writable(ctx) })
@@ -67,9 +61,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	return int64(j.Done.End), err
 }
 
-// hugeLines is the size in bytes of lines from which on garbage is collected before they
 // are written.
-const hugeLines = 16 << 20
 
 func checkReadable(e transcript.Entry) error {
 	if n := len(e.Line()); n > transcript.DefaultMaxLine {

@@ -206,7 +206,6 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 				f.size += len(e.Line())
 			}
 			f.hash = transcript.IdemHash(made)
-			collect(f.size)
 			if ids == nil {
 				for range im.requests.once(im.Session, made) {
 					note("usage")
@@ -216,7 +215,6 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 			if !yield(f, nil) {
 				return
 			}
-			collect(f.size)
 		}
 	}
 }

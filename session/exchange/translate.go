@@ -3,7 +3,6 @@ package exchange
 import (
 	"bytes"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -180,14 +179,6 @@ func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
 // maxSource is the size in bytes of the longest original line that is kept: it doubles
 // the size of the native one.
 const maxSource = 16 << 20
-
-// collect frees the copies that were made of a very long line: uncollected, they would
-// double the memory that the next ones need.
-func collect(size int) {
-	if size > maxSource {
-		runtime.GC()
-	}
-}
 
 // readable reports whether readers take the line of an entry, with a checksum too.
 func readable(e transcript.Entry) bool {

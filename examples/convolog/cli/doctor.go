@@ -51,7 +51,7 @@ var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageNotObject: {Text: "This is JSON, but not a record: another program or a person has written to the file.", Way: compare},
 	transcript.DamageMalformed: {Text: "A record lacks a type, or has a member of the wrong type: another program has written it.", Way: compare},
 	transcript.DamageTooLong:   {Text: "A line is too long to read.", Way: "look at the line with another tool; the rest of the file is read"},
-	transcript.DamageRepeated:  {Text: "A record repeats an earlier record of the file, as after a union of two copies. It is read once.", Way: "no action is needed; the record stays in the file and is skipped"},
+	transcript.DamageRepeated:  {Text: "A record has the ID of an earlier record of the file, as after a union of two copies. Only the first one is read.", Way: "if the two differ, compare them with a copy of the file; the second one stays in the file and is skipped", Note: true},
 	transcript.DamageCRC:       {Text: "The checksum of a record is wrong: the record was changed after it was written. It is still read.", Way: "compare the record with a copy of the file"},
 }
 

@@ -117,9 +117,13 @@ func (r *Reader) copies(scan Scan) (lines []transcript.Entry, err error) {
 	compacted := r.Fold.History().Compaction != nil
 	own := []string{"custom", "tool_status"}
 	hidden := func(id string) bool { w, _ := r.Fold.Where(id); return w.Hidden }
+	copied := map[string]bool{} // a repeated line is no copy
 	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {
 		if err != nil {
 			return nil, err
+		}
+		if copied[b.Entries[0].ID] {
+			continue
 		}
 		isOwn := b.Complete && !slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return !slices.Contains(own, e.Type()) })
 		switch {
@@ -138,6 +142,7 @@ func (r *Reader) copies(scan Scan) (lines []transcript.Entry, err error) {
 				e = r.opts.WithChecksum(e.WithLine(nil))
 			}
 			lines = append(lines, e)
+			copied[e.ID] = copied[e.ID] || b.Complete && e.ID != ""
 		}
 	}
 	return lines, nil

@@ -179,6 +179,8 @@ func outlineOf(line []byte) (e transcript.Entry, ok bool) {
 			e.Part = number(value)
 		case "idem":
 			e.Idem, _ = jsontext.String(value)
+		case "ts":
+			_ = e.Time.UnmarshalJSON(value)
 		}
 	}
 	if e.Body != nil && isIntact(line) {
@@ -199,7 +201,7 @@ func bare(e transcript.Entry) transcript.Entry {
 		e.Body = transcript.Interrupt{}
 	}
 	if body := bareBodies[e.Type()]; body != nil {
-		return transcript.Entry{ID: e.ID, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Body: body}
+		return transcript.Entry{ID: e.ID, Time: e.Time, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Body: body}
 	}
 	return e.Erase()
 }

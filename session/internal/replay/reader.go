@@ -213,15 +213,13 @@ func (r *Reader) take(rec transcript.Record) error {
 		r.news = append(r.news, News{Damage: *rec.Damage})
 	}
 	if rec.HasEntry() {
-		repeated, late := r.last.next(rec.Entry)
-		switch {
-		case repeated && r.batcher.Open() || r.Fold.Repeats(rec.Entry):
+		was := r.last
+		if repeated, _ := r.last.next(rec.Entry); repeated && r.batcher.Open() || r.Fold.Repeats(rec.Entry) {
+			r.last = was
 			d := transcript.Damage{Kind: transcript.DamageRepeated, Offset: rec.Offset, Size: rec.End - rec.Offset}
 			r.Damage = append(r.Damage, d)
 			r.news = append(r.news, News{Damage: d})
 			return nil
-		case late && r.from > 0: // it may repeat a line that was not read
-			return ErrRewound
 		}
 		if err := r.count(rec.Entry, driver.Cursor(rec.Offset)); err != nil {
 			return err
@@ -299,16 +297,18 @@ var errLate = errors.New("a line is late")
 // entries of whole batches; if it is nil, recount stops with errLate at a line that may be
 // a repetition.
 func (r *Reader) recount(scan Scan, whole map[string]bool) error {
-	last := lastLine{newest: r.row.UpdatedAt}
+	last := lastLine{newest: r.row.UpdatedAt.Add(1)} // the row may have counted a line of that time
 	var batcher transcript.Batcher
 	for rec, err := range scan(r.counted, driver.Forward) {
 		if err == nil && driver.Cursor(rec.Offset) >= r.Next {
 			break
 		}
 		if err == nil && rec.HasEntry() {
+			was := last
 			repeated, late := last.next(rec.Entry)
 			switch {
 			case repeated && batcher.Open() || whole[rec.Entry.ID]:
+				last = was
 				continue
 			case (repeated || late) && whole == nil:
 				return errLate

@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -25,9 +24,8 @@ type walk struct {
 	liveLines
 	// Set by the last live compaction. If a rewind has left first, covers replaces it.
 	first, covers string
-	bare          bool      // the compaction holds no state: a fork has copied it
-	lost          bool      // all lines are needed; set for good
-	oldest        time.Time // of the lines so far
+	bare          bool // the compaction holds no state: a fork has copied it
+	lost          bool // all lines are needed; set for good
 }
 
 func (w *walk) run(scan Scan) error {
@@ -38,7 +36,6 @@ func (w *walk) run(scan Scan) error {
 		}
 		rec.Entry = rec.Entry.WithLine(nil) // the fold does not need it
 		w.records = append(w.records, rec)
-		w.lost = w.lost || w.isLate(rec.Entry)
 		if w.lost || rec.Entry.Body == nil || rec.Entry.Part > 1 {
 			continue
 		}
@@ -49,18 +46,6 @@ func (w *walk) run(scan Scan) error {
 	}
 	w.from = 0
 	return nil
-}
-
-// isLate reports whether a line after e is older than e: it may be a repetition.
-func (w *walk) isLate(e transcript.Entry) bool {
-	if _, header := e.Body.(transcript.Header); header || e.Body == nil || e.Time.IsZero() {
-		return false
-	}
-	late := !w.oldest.IsZero() && e.Time.After(w.oldest)
-	if !late {
-		w.oldest = e.Time
-	}
-	return late
 }
 
 // passes takes the batch that begins with the last of the records, and the lines
