@@ -77,7 +77,7 @@ func TestForkOfDoubledLines(t *testing.T) {
 	require.Empty(t, health.Damage)
 }
 
-// A clock that runs behind makes no reader read the lines before a compaction.
+// A slow clock makes no reader read the lines before a compaction.
 func TestLateLineAfterCompaction(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
