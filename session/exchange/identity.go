@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -18,10 +19,12 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// programs are the dialects whose sessions [Find] finds by the ID that they had there.
+// programs are the dialects, and the forms of arrays, whose sessions [Find] finds by the ID
+// that they had there.
 var programs = []dialect.Dialect{
 	dialect.Native, dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode,
 	dialect.Codex, dialect.OpenCode, dialect.GeminiCLI, dialect.ChatGPT, dialect.ClaudeAI,
+	"openai-chat", "anthropic", "openai-responses", "gemini", "bedrock",
 }
 
 // Find returns the session with an ID, or the one that [Import] made of a session with
@@ -84,23 +87,46 @@ func originalID(info session.Info) string {
 	return ""
 }
 
+// sourceIDs are the IDs that a session may get from its source.
+type sourceIDs struct {
+	kept    string // the ID of the source
+	derived string // the ID of the session if it cannot have the one in kept
+	more    string // distinguishes the source from others of its ID
+}
+
 // locate finds the session of the source, nil if it is missing, and sets its ID: the one
-// that an earlier import has derived, or the source's own, if that is valid and no other
-// session's, or else the derived one.
+// that an earlier import has used, or the first of the IDs below that is valid and no
+// other session's.
 func (im *importing) locate(ctx context.Context) (*session.Session, error) {
-	im.Session.ID = im.derived
-	s, err := im.get(ctx, im.derived)
-	if s != nil || err != nil || driver.CheckRef(session.Ref{Agent: im.Session.Agent, ID: im.kept}) != nil {
-		return s, err
-	}
-	s, err = im.get(ctx, im.kept)
-	if s != nil {
-		if same, sameErr := im.is(ctx, s); sameErr != nil || !same {
-			return nil, sameErr
+	derive := func(more, owner string) string { return importID(im.Source, im.first, im.more+more, owner) }
+	var free []string
+	for _, id := range []string{im.kept, im.derived, derive("", im.wanted()), derive(im.Key.String(), im.wanted())} {
+		if driver.CheckRef(session.Ref{Agent: im.Session.Agent, ID: id}) != nil {
+			continue
+		}
+		s, err := im.get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			free = append(free, id)
+			continue
+		}
+		if same, err := im.is(ctx, s); same || err != nil {
+			im.Session.ID = id
+			return s, err
 		}
 	}
-	im.Session.ID = im.kept
-	return s, err
+	if len(free) == 0 {
+		return nil, fmt.Errorf("other sessions have all of its IDs: %w", fs.ErrExist)
+	}
+	im.Session.ID = free[0]
+	return nil, nil
+}
+
+// wanted is the owner that the source is for.
+func (im *importing) wanted() string {
+	return cmp.Or(im.store.Owner(), im.opts.For, im.Source.Owner)
 }
 
 // get returns a session, one in the trash as well, and nil if it is missing.
@@ -118,6 +144,9 @@ func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
 	info, err := s.Info(ctx)
 	if err != nil {
 		return false, err
+	}
+	if want := im.wanted(); want != "" && info.Owner != "" && info.Owner != want {
+		return false, nil
 	}
 	own, err := hasOwn(ctx, s)
 	if err != nil || !own {

@@ -40,6 +40,8 @@ type ImportOptions struct {
 	For string
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
+	// Done, if set, is called with the report on each session when that is imported.
+	Done func(Imported)
 	// Zone is the time zone of times that a source has without one; nil means UTC.
 	Zone *time.Location
 	// Now is the clock for sources without times; nil means time.Now.
@@ -154,7 +156,8 @@ type Source interface {
 // the program and the ID there, and each batch has an idempotency key derived
 // from the original line and its ordinal among equal lines. If a source
 // contains several sessions of one ID, the paths of all but the first go into
-// their IDs. An export that comes back with the texts of its session adds nothing. If a tree was continued from an earlier entry, a rewind comes
+// their IDs. An export of a session that no import has made adds nothing when it comes
+// back with the same texts. If a tree was continued from an earlier entry, a rewind comes
 // first. A source that cannot be followed is left alone; its Err matches
 // [ErrDiverged].
 //
@@ -227,6 +230,9 @@ func importAll(ctx context.Context, st *session.Store, source iter.Seq[Source], 
 			st.Audit(ctx, session.Action{Name: "import", Session: im.Session, Err: im.Err})
 		}
 		report = append(report, im.Imported)
+		if o.Done != nil {
+			o.Done(im.Imported)
+		}
 		if errors.Is(im.Err, session.ErrClosed) {
 			break
 		}
@@ -243,10 +249,9 @@ type importing struct {
 	parents  *parents
 	requests *requests
 	records  iter.Seq2[transcript.Record, error] // of the source
-	derived  string                              // the ID of the session if it cannot have the one in kept
-	kept     string                              // the ID of the source
-	first    transcript.Entry                    // of the source
-	there    follower                            // what the session has already
+	sourceIDs
+	first transcript.Entry // of the source
+	there follower         // what the session has already
 	plan     plan
 	owner    string // of the session
 }
@@ -271,6 +276,7 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	im.derived, im.kept = importID(s, im.first, "", owner), s.ID
 	im.Session = session.Ref{Agent: im.Key.Agent, ID: im.derived}
 	if taken[im.Session] { // another file, perhaps a copy
+		im.more = s.Path
 		im.derived, im.kept = importID(s, im.first, s.Path, owner), ""
 	}
 	if s.PutAway {
@@ -331,7 +337,7 @@ func (im *importing) try(ctx context.Context) error {
 	// An import that was killed may have left the session empty, and current in
 	// place of another one: create decides again which of them is current.
 	if missing || im.there.empty() && im.plan.fresh > 0 {
-		if s, err = im.create(ctx); err != nil {
+		if s, err = im.create(ctx, missing); err != nil {
 			return err
 		}
 		if im.there, err = readFollower(ctx, s); err != nil {
@@ -352,9 +358,9 @@ func (im *importing) try(ctx context.Context) error {
 	return err
 }
 
-// create makes the session unless it is there. The session that was current
-// before stays current, unless it was imported too and is older.
-func (im *importing) create(ctx context.Context) (*session.Session, error) {
+// create makes the session unless it is there, which is a conflict if it was missing. The
+// session that was current before stays current, unless it was imported too and is older.
+func (im *importing) create(ctx context.Context, missing bool) (*session.Session, error) {
 	header, err := im.header(ctx)
 	if err != nil {
 		return nil, err
@@ -368,6 +374,8 @@ func (im *importing) create(ctx context.Context) (*session.Session, error) {
 	if errors.Is(err, fs.ErrExist) {
 		if s, err = im.store.Get(ctx, im.Session); errors.Is(err, fs.ErrNotExist) && im.Session.ID == im.kept {
 			im.kept, err = "", session.ErrConflict // it is another owner's
+		} else if err == nil && missing {
+			return nil, session.ErrConflict // made since, perhaps of another source
 		}
 	}
 	if err != nil || before == nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -216,22 +217,21 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 
 func (f *folder) take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error {
 	sessions, unread := convert.Find(name, from)
-	for s := range sessions {
-		reports, err := exchange.Import(ctx, f.Store, one(s), opts)
-		if err != nil && len(reports) == 0 {
-			return err
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o := *opts
+	o.Done = func(r exchange.Imported) {
+		im := imported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, r.Source.Asides, nil}
+		if r.Err != nil {
+			im.Failed = &failure{r.Err.Error()}
 		}
-		for _, r := range reports {
-			im := imported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, r.Source.Asides, nil}
-			if r.Err != nil {
-				im.Failed = &failure{r.Err.Error()}
-			}
-			if err := report(im); err != nil {
-				return err
-			}
+		if err := report(im); err != nil {
+			cancel(err)
 		}
+	}
+	reports, err := exchange.Import(ctx, f.Store, sessions, &o)
+	if err != nil && (len(reports) == 0 || ctx.Err() != nil) {
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	return unread
 }
-
-func one[T any](v T) iter.Seq[T] { return func(yield func(T) bool) { yield(v) } }

@@ -318,8 +318,9 @@ func (r *remote) take(ctx context.Context, name, from string, opts *exchange.Imp
 		}
 		sent[file] = true
 		data, err := fs.ReadFile(files, file)
-		if err != nil {
-			return fmt.Errorf("%w: a server imports single files; use convolog convert %s --to native FOLDER", err, name)
+		if err = cmp.Or(s.Info().Err, err); err != nil {
+			unread = errors.Join(unread, fmt.Errorf("%s: %w: a server imports single files; use convolog convert %s --to native FOLDER", cmp.Or(file, s.Info().ID), err, name))
+			continue
 		}
 		if _, ok := s.(dialect.Session); !ok { // the array of a provider, which a server does not read
 			if data, err = convert.Lines(ctx, s); err != nil {

@@ -2,6 +2,8 @@ package convert
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -52,6 +54,9 @@ func readArray(name, file, from string) (a array, err error) {
 	if err != nil {
 		return a, err
 	}
+	if !info.Mode().IsRegular() {
+		return a, errors.New("it is not a regular file")
+	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return a, err
@@ -101,6 +106,9 @@ var forms = []string{"openai-chat", "anthropic", "openai-responses", "gemini", "
 // detect returns the form of an array: the one whose reader understands most of it, or
 // the first of those that read the same, as plain texts do.
 func detect(data []byte) (string, error) {
+	if !hasMessage(data) {
+		return "", errors.New("not the array of a provider: no element looks like a message; name the form with --from if it is one")
+	}
 	var best []string // forms
 	var bestRead []string
 	bestStrange := 0
@@ -128,6 +136,24 @@ func detect(data []byte) (string, error) {
 		return best[0], nil
 	}
 	return "", fmt.Errorf("it may have any of the forms %s: name one with --from", strings.Join(best, ", "))
+}
+
+// hasMessage reports whether an element of an array, or of a list in an object, is an
+// object as providers send it. Many other files hold lists of texts.
+func hasMessage(data []byte) bool {
+	var list []json.RawMessage
+	var request map[string]json.RawMessage
+	if json.Unmarshal(data, &list) != nil && json.Unmarshal(data, &request) == nil {
+		for _, name := range []string{"messages", "input", "contents"} {
+			var more []json.RawMessage
+			_ = json.Unmarshal(request[name], &more)
+			list = append(list, more...)
+		}
+	}
+	return slices.ContainsFunc(list, func(element json.RawMessage) bool {
+		var e struct{ Role, Type string }
+		return json.Unmarshal(element, &e) == nil && (e.Role != "" || slices.Contains([]string{"message", "reasoning", "function_call", "function_call_output"}, e.Type))
+	})
 }
 
 // understood describes entries without data for one API, and counts the blocks and the

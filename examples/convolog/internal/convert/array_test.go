@@ -21,7 +21,7 @@ func TestDetect(t *testing.T) {
 		`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x.example/a.png"}}]}]`:       "openai-chat",
 		`{"system":"s","messages":[{"role":"user","content":"hi"}]}`:                                             "anthropic",
 		`[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}]`:                  "anthropic",
-		`{"input":"hi"}`: "openai-responses",
+		`{"input":[{"role":"user","content":"hi"}]}`: "openai-responses",
 		`[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]`: "openai-responses",
 		`[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]`:                                     "openai-responses",
 		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`:                                              "gemini",

@@ -38,10 +38,11 @@ func Find(name, from string) (iter.Seq[exchange.Source], error) {
 				}
 			}
 			for _, other := range folder.Others {
-				if path.Ext(other) != ".json" {
+				file := filepath.Join(name, filepath.FromSlash(other))
+				if i, err := os.Lstat(file); err != nil || !i.Mode().IsRegular() || path.Ext(other) != ".json" {
 					continue
 				}
-				if a, err := readArray(other, filepath.Join(name, filepath.FromSlash(other)), from); err == nil && !yield(a) {
+				if a, err := readArray(other, file, from); err == nil && !yield(a) {
 					return
 				}
 			}
