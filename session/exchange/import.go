@@ -252,8 +252,8 @@ type importing struct {
 	sourceIDs
 	first transcript.Entry // of the source
 	there follower         // what the session has already
-	plan     plan
-	owner    string // of the session
+	plan  plan
+	owner string // of the session
 }
 
 // importTries is how often an import is tried while others append to the session.

@@ -21,13 +21,13 @@ func TestDetect(t *testing.T) {
 		`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x.example/a.png"}}]}]`:       "openai-chat",
 		`{"system":"s","messages":[{"role":"user","content":"hi"}]}`:                                             "anthropic",
 		`[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}]`:                  "anthropic",
-		`{"input":[{"role":"user","content":"hi"}]}`: "openai-responses",
-		`[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]`: "openai-responses",
-		`[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]`:                                     "openai-responses",
-		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`:                                              "gemini",
-		`[{"role":"model","parts":[{"text":"hi"}]}]`:                                                          "gemini",
-		`[{"role":"user","content":[{"text":"hi"}]}]`:                                                         "bedrock",
-		`{"system":[{"text":"s"}],"messages":[{"role":"user","content":[{"text":"hi"}]}]}`:                    "bedrock",
+		`{"input":[{"role":"user","content":"hi"}]}`:                                                             "openai-responses",
+		`[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]`:    "openai-responses",
+		`[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]`:                                        "openai-responses",
+		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`:                                                 "gemini",
+		`[{"role":"model","parts":[{"text":"hi"}]}]`:                                                             "gemini",
+		`[{"role":"user","content":[{"text":"hi"}]}]`:                                                            "bedrock",
+		`{"system":[{"text":"s"}],"messages":[{"role":"user","content":[{"text":"hi"}]}]}`:                       "bedrock",
 	} {
 		form, err := detect([]byte(data))
 		require.NoError(t, err, data)
