@@ -8,13 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
 // A very long line is copied a bounded number of times on its way into a store:
 // it was 120 times, when texts grew step by step.
 func TestImportLongLine(t *testing.T) {
-	const size, most = 20 << 20, 36
+	storetest.SkipRace(t)
+	const size, most = 20 << 20, 48
 	var sb strings.Builder
 	sb.WriteString(claudeUser("a"))
 	sb.WriteString(`{"uuid":"b","parentUuid":"a","sessionId":"s","type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"`)
