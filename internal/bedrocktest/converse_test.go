@@ -80,7 +80,7 @@ func streamed(t testing.TB, c *bedrockruntime.Client, req transcript.Request) (*
 		}
 	}
 	err = events.Err()
-	if errors.Is(err, net.ErrClosed) { // once in 1,000 answers, after the last event
+	if errors.Is(err, net.ErrClosed) { // the client closes its connection, in one of 1,000 answers
 		err = nil
 	}
 	return stream.Response(), err
