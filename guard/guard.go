@@ -187,7 +187,7 @@ type History interface {
 type Calibrated interface {
 	History
 	// Calibration returns the findings so far about a model at an endpoint, or the zero
-	// value if there are none.
+	// value without any.
 	Calibration(ctx context.Context, model, endpoint string) (transcript.Calibration, error)
 }
 

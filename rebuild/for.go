@@ -19,7 +19,7 @@ import (
 // another endpoint of Gemini or of the Responses API made, if both endpoints are known.
 // Texts and calls stay.
 //
-// The mark is a hash of the omissions of c, or empty if there are none. It follows the
+// The mark is a hash of the omissions of c, or empty without omissions. It follows the
 // [PromptHash] in [transcript.Made], so signed reasoning never crosses between requests
 // with different omissions. In the result, answers with the same mark lose it, so that
 // [Reasoned] takes them with the hash alone.

@@ -148,7 +148,7 @@ func TestRenderRandomHistory(t *testing.T) {
 	all := slices.Concat(openAIBlocks, geminiBlocks, bedrockBlocks)
 	kept := map[string]int{}
 	for i := range amount(400, 1_000, 1_000) {
-		// The answers of odd runs name one API, those of even runs any API.
+		// The answers of odd runs name one API, the answers of even runs any API.
 		api := apis[i%len(apis)]
 		lines := randomLines(rnd, []string{api}, models[api], more[api])
 		if i%2 == 0 {

@@ -94,6 +94,19 @@ type sourceIDs struct {
 	more    string // distinguishes the source from others of its ID
 }
 
+// firstEntry returns the first entry, which identifies a source without an ID.
+func (im *importing) firstEntry() (transcript.Entry, error) {
+	if im.records == nil {
+		return transcript.Entry{}, fmt.Errorf("a source without records: %w", fs.ErrInvalid)
+	}
+	for rec, err := range im.records {
+		if err != nil || rec.HasEntry() {
+			return rec.Entry, err
+		}
+	}
+	return transcript.Entry{}, nil
+}
+
 // locate finds the session of the source, nil if it is missing, and sets its ID: the one
 // that an earlier import has used, or the first of the IDs below that is valid and no
 // other session's.

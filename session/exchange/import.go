@@ -292,18 +292,6 @@ func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err e
 	return err
 }
 
-func (im *importing) firstEntry() (transcript.Entry, error) {
-	if im.records == nil {
-		return transcript.Entry{}, fmt.Errorf("a source without records: %w", fs.ErrInvalid)
-	}
-	for rec, err := range im.records {
-		if err != nil || rec.HasEntry() {
-			return rec.Entry, err
-		}
-	}
-	return transcript.Entry{}, nil
-}
-
 // try brings the session up to date with the source.
 func (im *importing) try(ctx context.Context) error {
 	s, err := im.locate(ctx)

@@ -173,7 +173,7 @@ func growFrom(t *testing.T, files fstest.MapFS, whole dialect.Session, n int) (c
 	return err == nil
 }
 
-// A later export of the same conversations adds what is new: messages, an answer that
+// A later export of the same conversations adds the new parts: messages, an answer that
 // replaces another, a title. Each conversation is a session.
 func TestImportExportedAgain(t *testing.T) {
 	node := func(id, parent, children, role, text string) string {
