@@ -38,7 +38,7 @@ type Info struct {
 	Trashed     time.Time     `json:"trashed,omitzero"` // when it was put into the trash; only in the state [Trashed]
 	Keep        bool          `json:"keep,omitempty"`
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
-	// Rev is how often entries were erased from the session. A program that has shown
+	// Rev is how often entries were erased or replaced in the session. A program that has shown
 	// the session to a model must not write the model's words when Rev has changed:
 	// they may repeat erased ones.
 	Rev int `json:"rev,omitempty"`

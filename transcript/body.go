@@ -33,7 +33,7 @@ type Header struct {
 	Version int
 	Key     string // printed form of the key, see session.Key
 	Gen     int64  // the session with the highest gen is the key's current one
-	// Rev is how often an erase has replaced the lines of the session: of two
+	// Rev is how often an erase or a merge has replaced lines of the session: of two
 	// rows of a session the one with the higher Rev counts.
 	Rev     int
 	Created time.Time

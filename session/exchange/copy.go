@@ -36,19 +36,23 @@ type CopyResult struct {
 	Blobs    int                 `json:"blobs,omitempty"`   // were new to it
 	Missing  int                 `json:"missing,omitempty"` // blobs that lines name, and that neither store has
 	Damage   []transcript.Damage `json:"damage,omitempty"`  // damaged places in the session, which were not copied
+	// Fork is the session that [Merge] has made, or continued, with the shorter end of
+	// a session that both stores had continued.
+	Fork session.Ref `json:"fork,omitzero"`
 }
 
-// CopyReport counts what [Copy] did.
+// CopyReport counts the work of [Copy] or [Merge].
 type CopyReport struct {
-	Sessions int `json:"sessions"` // of the store that was copied from
-	Created  int `json:"created"`  // of them were new to the other store
-	Changed  int `json:"changed"`  // of them had new lines, those that were new included
-	Lines    int `json:"lines"`    // that were new
-	Blobs    int `json:"blobs"`    // images, documents and the like that were new
-	Missing  int `json:"missing"`  // blobs that lines name and neither store has
-	Damage   int `json:"damage"`   // damaged places in files, which were not copied
-	Failed   int `json:"failed"`   // sessions
-	Left     int `json:"left"`     // sessions in the trash and ledgers of removals, which are not copied
+	Sessions int `json:"sessions"`        // of the store that was copied from
+	Created  int `json:"created"`         // of them were new to the other store
+	Changed  int `json:"changed"`         // of them had new lines, those that were new included
+	Lines    int `json:"lines"`           // that were new
+	Blobs    int `json:"blobs"`           // images, documents and the like that were new
+	Missing  int `json:"missing"`         // blobs that lines name and neither store has
+	Damage   int `json:"damage"`          // damaged places in files, which were not copied
+	Failed   int `json:"failed"`          // sessions
+	Forks    int `json:"forks,omitempty"` // sessions with a Fork in their result
+	Left     int `json:"left"`            // sessions in the trash and ledgers of removals, which are not copied
 }
 
 // copiers is how many sessions are copied at a time: a database is mostly waited for.
@@ -85,48 +89,84 @@ const copiers = 8
 // Copy copies eight sessions at a time, and stops when ctx is done. Programs may use the
 // store that is copied from during a copy; none should use the copy. A scope copies the
 // sessions of its owner.
-func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (report CopyReport, err error) {
-	var o CopyOptions
+func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (CopyReport, error) {
+	c, err := newCopying(ctx, "copy", from, to, opts)
+	if err != nil {
+		return c.report, err
+	}
+	err = c.run(ctx, func(ctx context.Context, info session.Info) (CopyResult, error) {
+		return copySession(ctx, from, to, info, c.there[info.Ref].State == session.Archived, &c.CopyOptions)
+	})
+	if err == nil && ctx.Err() == nil && !c.DryRun {
+		err = c.wrap(sameCurrent(ctx, c.infos, to))
+	}
+	return c.report, err
+}
+
+// copying is a call of Copy or Merge.
+type copying struct {
+	CopyOptions
+
+	op       string
+	from, to *session.Store
+	infos    []session.Info               // of the sessions to copy
+	there    map[session.Ref]session.Info // the sessions of the other store before
+	report   CopyReport
+}
+
+func newCopying(ctx context.Context, op string, from, to *session.Store, opts *CopyOptions) (*copying, error) {
+	c := &copying{op: op, from: from, to: to, there: map[session.Ref]session.Info{}}
 	if opts != nil {
-		o = *opts
+		c.CopyOptions = *opts
 	}
 	if err := cmp.Or(opened(from), opened(to)); err != nil {
-		return report, err
+		return c, err
 	}
 	every, err := from.List(ctx, &session.ListOptions{State: session.EveryState})
 	ledgers, ledgersErr := from.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_removed"}})
-	theirs, theirsErr := to.List(ctx, &session.ListOptions{State: session.Archived})
+	theirs, theirsErr := to.List(ctx, &session.ListOptions{State: session.EveryState})
 	if err = cmp.Or(err, ledgersErr, theirsErr); err != nil {
-		return report, fmt.Errorf("exchange: copy: %w", err)
+		return c, c.wrap(err)
 	}
-	infos := slices.DeleteFunc(slices.Clone(every), func(i session.Info) bool { return i.State == session.Trashed })
-	report.Left = len(every) - len(infos) + len(ledgers)
-	archived := map[session.Ref]bool{}
+	c.infos = slices.DeleteFunc(slices.Clone(every), func(i session.Info) bool { return i.State == session.Trashed })
+	c.report.Left = len(every) - len(c.infos) + len(ledgers)
 	for _, info := range theirs {
-		archived[info.Ref] = true
+		c.there[info.Ref] = info
 	}
+	return c, nil
+}
+
+func (c *copying) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("exchange: %s: %w", c.op, err)
+}
+
+// run calls each for the sessions, and joins the errors.
+func (c *copying) run(ctx context.Context, each func(context.Context, session.Info) (CopyResult, error)) error {
 	var mu sync.Mutex // guards report and errs, and calls of Each
 	var errs []error
 	var group errgroup.Group
 	group.SetLimit(copiers)
-	for _, info := range infos {
+	for _, info := range c.infos {
 		if ctx.Err() != nil {
 			break
 		}
 		group.Go(func() error {
-			result, err := copySession(ctx, from, to, info, archived[info.Ref], &o)
-			if !o.DryRun {
-				from.Audit(ctx, session.Action{Name: "export", Session: info.Ref, Err: err})
-				to.Audit(ctx, session.Action{Name: "import", Session: info.Ref, Err: err})
+			result, err := each(ctx, info)
+			if !c.DryRun {
+				c.from.Audit(ctx, session.Action{Name: "export", Session: info.Ref, Err: err})
+				c.to.Audit(ctx, session.Action{Name: "import", Session: info.Ref, Err: err})
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			report.add(result, err)
+			c.report.add(result, err)
 			if err != nil {
 				errs = append(errs, err)
 			}
-			if o.Each != nil {
-				o.Each(result, err)
+			if c.Each != nil {
+				c.Each(result, err)
 			}
 			return nil
 		})
@@ -135,13 +175,7 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 	if ctx.Err() != nil && len(errs) == 0 {
 		errs = append(errs, ctx.Err())
 	}
-	if len(errs) == 0 && !o.DryRun {
-		errs = append(errs, sameCurrent(ctx, infos, to))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return report, fmt.Errorf("exchange: copy: %w", err)
-	}
-	return report, nil
+	return c.wrap(errors.Join(errs...))
 }
 
 func (r *CopyReport) add(c CopyResult, err error) {
@@ -156,6 +190,9 @@ func (r *CopyReport) add(c CopyResult, err error) {
 	}
 	if c.Appended > 0 {
 		r.Changed++
+	}
+	if c.Fork != (session.Ref{}) {
+		r.Forks++
 	}
 	r.Lines, r.Blobs, r.Missing = r.Lines+c.Appended, r.Blobs+c.Blobs, r.Missing+c.Missing
 }

@@ -24,7 +24,10 @@ func copySession(ctx context.Context, from, to *session.Store, info session.Info
 			CopyResult: CopyResult{Ref: info.Ref}, to: to, archived: archived,
 			blobs: blobCopy{CopyOptions: o, ref: info.Ref, named: map[string]bool{}},
 		}
-		err := c.run(ctx, from)
+		s, err := from.Get(ctx, info.Ref)
+		if err == nil {
+			err = c.run(ctx, s)
+		}
 		if err == nil && !o.DryRun {
 			err = c.put(ctx, info.State == session.Archived)
 		}
@@ -49,16 +52,18 @@ type lineCopy struct {
 	batcher  transcript.Batcher
 	unit     []transcript.Entry // lines that filters get together
 	theirs   []transcript.Entry // the same lines of the copy
-	chunk    []transcript.Entry // that are to be appended
-	size     int                // of the chunk in bytes
+	chunk    chunk
 	blobs    blobCopy
+	join     *join // of Merge
 }
 
-func (c *lineCopy) run(ctx context.Context, from *session.Store) error {
-	s, err := from.Get(ctx, c.Ref)
-	if err != nil {
-		return err
-	}
+// A chunk holds entries to append.
+type chunk struct {
+	entries []transcript.Entry
+	size    int // in bytes
+}
+
+func (c *lineCopy) run(ctx context.Context, s *session.Session) (err error) {
 	c.there, err = c.to.Get(ctx, c.Ref)
 	if c.Created = errors.Is(err, fs.ErrNotExist); err != nil && !c.Created {
 		return err
@@ -78,7 +83,7 @@ func (c *lineCopy) run(ctx context.Context, from *session.Store) error {
 func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 	next, stop := iter.Pull2(c.copied(ctx))
 	defer stop()
-	for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
+	for rec, err := range c.join.records(s.Scan(ctx, session.ScanOptions{})) {
 		if err != nil {
 			return err
 		}
@@ -107,7 +112,7 @@ func (c *lineCopy) lines(ctx context.Context, s *session.Session) error {
 	}
 	if _, err, ok := next(); err != nil {
 		return err
-	} else if ok {
+	} else if ok && c.join == nil {
 		return fmt.Errorf("%w (it has more than the %d of the session)", ErrDiverged, c.Lines)
 	}
 	return c.flush(ctx)
@@ -145,6 +150,7 @@ func (c *lineCopy) endUnit(ctx context.Context) error {
 // keeping anything.
 func (c *lineCopy) compare(ctx context.Context, unit, theirs []transcript.Entry) error {
 	same := func(a, b transcript.Entry) bool { // one of the stores may have no checksums
+		a, b = c.join.bare(a), c.join.bare(b)
 		return bytes.Equal(a.Line(), b.Line()) || bytes.Equal(a.WithChecksum().Line(), b.WithChecksum().Line())
 	}
 	if slices.EqualFunc(unit[:len(theirs)], theirs, same) {
@@ -154,10 +160,16 @@ func (c *lineCopy) compare(ctx context.Context, unit, theirs []transcript.Entry)
 	if err == nil {
 		theirs, err = c.there.FilterExport(ctx, theirs)
 	}
-	if err == nil && !slices.EqualFunc(shown[:len(theirs)], theirs, same) {
-		err = fmt.Errorf("%w (line %d differs, or one before it)", ErrDiverged, c.Lines)
+	if err != nil {
+		return err
 	}
-	return err
+	for i, e := range theirs {
+		if !same(shown[i], e) {
+			c.join.part(c.Lines-len(unit), i, shown[i], e)
+			return fmt.Errorf("%w (line %d differs, or one before it)", ErrDiverged, c.Lines)
+		}
+	}
+	return nil
 }
 
 func (c *lineCopy) copied(ctx context.Context) iter.Seq2[transcript.Entry, error] {
@@ -167,6 +179,9 @@ func (c *lineCopy) copied(ctx context.Context) iter.Seq2[transcript.Entry, error
 		}
 		for rec, err := range c.there.Scan(ctx, session.ScanOptions{}) {
 			c.at = max(c.at, rec.End)
+			if c.join.leavesOut(rec) {
+				continue
+			}
 			if err == nil && !rec.HasEntry() {
 				c.torn = true
 				continue
@@ -191,11 +206,11 @@ func (c *lineCopy) add(ctx context.Context, entries []transcript.Entry) (err err
 	case first && c.archived && !c.blobs.DryRun:
 		err = c.to.SetState(ctx, c.Ref, session.Live, -1)
 		c.archived = false
-	case c.size >= chunkBytes:
+	case c.chunk.size >= chunkBytes:
 		err = c.flush(ctx)
 	}
 	for _, e := range entries {
-		c.chunk, c.size = append(c.chunk, e), c.size+len(e.Line())
+		c.chunk.entries, c.chunk.size = append(c.chunk.entries, e), c.chunk.size+len(e.Line())
 	}
 	return err
 }
@@ -210,7 +225,7 @@ func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 		return err
 	}
 	key.Agent = c.Agent
-	if c.there, err = c.to.Create(ctx, key, &session.CreateOptions{Header: &e, Aside: h.Gen == 0}); err != nil {
+	if c.there, err = c.to.Create(ctx, key, &session.CreateOptions{Header: &e, Aside: h.Gen == 0 && !c.join.isCurrent()}); err != nil {
 		return err
 	}
 	return c.there.View(ctx, func(v *session.View) error {
@@ -221,12 +236,12 @@ func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 
 // flush appends the chunk after the blobs that it names.
 func (c *lineCopy) flush(ctx context.Context) error {
-	chunk := c.chunk
-	c.chunk, c.size = nil, 0
+	entries := c.chunk.entries
+	c.chunk = chunk{}
 	copied, missing, err := c.blobs.flush(ctx)
 	c.Blobs, c.Missing = c.Blobs+copied, c.Missing+missing
-	if err == nil && len(chunk) > 0 && !c.blobs.DryRun {
-		c.at, err = c.there.AppendLines(ctx, c.at, chunk...)
+	if err == nil && len(entries) > 0 && !c.blobs.DryRun {
+		c.at, err = c.there.AppendLines(ctx, c.at, entries...)
 	}
 	return err
 }
@@ -241,6 +256,78 @@ func (c *lineCopy) put(ctx context.Context, archived bool) error {
 		return nil
 	}
 	return c.to.SetState(ctx, c.Ref, session.Live, -1)
+}
+
+// A join adapts the copy of a session for Merge. Nil adapts nothing.
+type join struct {
+	// adapt returns an entry as the other store holds it; n counts the entries before it.
+	adapt   func(n int, e transcript.Entry) transcript.Entry
+	current bool   // a new session is the current one of its key
+	at      int    // the number of common entries, whole units of them, if the sessions differ after them
+	differs int    // the index of the first entry that differs
+	changed string // the reason why the rest is no new end
+}
+
+// leavesOut reports whether a record is not merged: each store decides which session
+// of a key is current.
+func (j *join) leavesOut(rec transcript.Record) bool {
+	_, ok := rec.Entry.Body.(transcript.Current)
+	return ok && j != nil
+}
+
+func (j *join) isCurrent() bool { return j != nil && j.current }
+
+// bare returns a header without the numbers that differ from store to store.
+func (j *join) bare(e transcript.Entry) transcript.Entry {
+	h, ok := e.Body.(transcript.Header)
+	if !ok || j == nil {
+		return e
+	}
+	h.Gen, h.Rev = 0, 0
+	e.Body = h
+	return e.WithLine(nil)
+}
+
+// part notes that the sessions differ after common entries: at the entry i of a unit.
+func (j *join) part(at, i int, mine, theirs transcript.Entry) {
+	if j == nil {
+		return
+	}
+	if j.at, j.differs = at, at+i; mine.ID == theirs.ID {
+		j.changed = "an entry was changed in one of the two, perhaps by an erase"
+	}
+}
+
+func (j *join) records(all iter.Seq2[transcript.Record, error]) iter.Seq2[transcript.Record, error] {
+	if j == nil {
+		return all
+	}
+	return func(yield func(transcript.Record, error) bool) {
+		n := 0
+		for rec, err := range all {
+			if err == nil && j.leavesOut(rec) {
+				continue
+			}
+			if err == nil && rec.HasEntry() {
+				if j.adapt != nil {
+					rec.Entry = j.adapt(n, rec.Entry)
+				}
+				n++
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// withBody returns an entry with another body and a new line.
+func withBody(e transcript.Entry, b transcript.Body) transcript.Entry {
+	source, ok := e.Source()
+	if e.Body = b; ok {
+		return e.WithSource(source)
+	}
+	return e.WithLine(nil)
 }
 
 // A blobCopy copies the blobs of a session.

@@ -7,7 +7,8 @@
 //	err = exchange.Markdown(ctx, s, w)
 //
 // [Import] may be repeated: it appends what the source has gained since. A program with a
-// format of its own implements [Source]. [Lines]
+// format of its own implements [Source]. [Merge] joins copies of a store that two
+// machines have continued. [Lines]
 // writes transcripts as they are and [Export] the files of another program.
 //
 // It uses the public API of package session alone, so it works over any driver.
@@ -23,3 +24,8 @@ package exchange
 // sides is its only memory. It notices a changed copy before it appends. A session
 // is created with its gen in the other store. A batch torn by a kill cannot be
 // completed, so such a copy is deleted and copied again, unless it is the original.
+//
+// Merge copies the shorter end of a session into a fork first, with all earlier lines, so
+// that every reference of the end is met. Then it replaces the other end, if that is the
+// longer one, in one step. Rewinding the session instead would leave two stores with
+// different lines for ever.

@@ -1,0 +1,340 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Merge is like [Copy], but joins sessions that both stores have continued, on two
+// machines for example. It changes only the store to, and deletes nothing there.
+//
+// The longer end, in entries, continues the session under its ID. The shorter end becomes
+// a fork of it, for the same owner, with its whole history; [session.Info].Base
+// names the session and the last common entry. Its ID is made of the session's and
+// of the first different entry, so it is the same on each machine. If that fork is in the store already, it gets the
+// further entries, whatever their number. A transcript with damage keeps its end.
+//
+// A second call adds nothing, and completes a call that a kill has interrupted. Further
+// entries in to are left as they are. A key keeps its current session; a session of a new
+// key becomes current if it is current in from. Sessions that are archived in one store
+// alone stay so unless they get entries. Sessions in the trash of either store are not
+// merged, see [CopyReport].Left.
+//
+// If a common entry was changed in one of the two, by an erase for example, the error
+// matches [ErrDiverged] and that session stays as it is. So no erased words come back:
+// erase them in the other store as well. A driver that cannot replace lines gives
+// an error that matches [errors.ErrUnsupported] if from has the longer end. Other users of a
+// session whose end is replaced get [session.ErrReplaced] once. The longer end is in memory
+// until it is written.
+func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (CopyReport, error) {
+	c, err := newCopying(ctx, "merge", from, to, opts)
+	if err != nil {
+		return c.report, err
+	}
+	m := merging{copying: c, taken: map[string]bool{}}
+	every := len(c.infos)
+	c.infos = slices.DeleteFunc(c.infos, func(i session.Info) bool { return c.there[i.Ref].State == session.Trashed })
+	c.report.Left += every - len(c.infos)
+	for _, info := range c.there {
+		m.taken[keyOf(info)] = m.taken[keyOf(info)] || info.Current
+	}
+	// A fork comes before its base, whose end may belong into it.
+	depth := func(a, b session.Info) int { return cmp.Compare(len(b.Descent), len(a.Descent)) }
+	all := slices.SortedStableFunc(slices.Values(c.infos), depth)
+	var errs []error
+	for n := range all {
+		if n > 0 && depth(all[n-1], all[n]) == 0 {
+			continue
+		}
+		rest := all[n:]
+		c.infos = rest
+		if i := slices.IndexFunc(rest, func(i session.Info) bool { return depth(rest[0], i) != 0 }); i > 0 {
+			c.infos = rest[:i]
+		}
+		errs = append(errs, c.run(ctx, m.session))
+	}
+	return c.report, errors.Join(errs...)
+}
+
+// merging is a call of Merge.
+type merging struct {
+	*copying
+
+	taken map[string]bool // by key: a session of the store is current
+}
+
+func keyOf(i session.Info) string { return fmt.Sprintf("%q %q %q", i.Agent, i.Owner, i.Key) }
+
+func (m *merging) session(ctx context.Context, info session.Info) (result CopyResult, err error) {
+	for range copyTries {
+		if result, err = m.try(ctx, info); !errors.Is(err, session.ErrReplaced) {
+			break
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("session %s of agent %q: %w", info.ID, info.Agent, err)
+	}
+	return result, err
+}
+
+func (m *merging) try(ctx context.Context, info session.Info) (CopyResult, error) {
+	s, err := m.from.Get(ctx, info.Ref)
+	if err != nil {
+		return CopyResult{Ref: info.Ref}, err
+	}
+	c := m.copyOf(info.Ref, &m.CopyOptions, &join{current: info.Current && !m.taken[keyOf(info)], adapt: func(_ int, e transcript.Entry) transcript.Entry {
+		if h, ok := e.Body.(transcript.Header); ok && h.Gen != 0 {
+			h.Gen = 0
+			return withBody(e, h)
+		}
+		return e
+	}})
+	switch err = c.run(ctx, s); {
+	case err == nil && c.Created && !m.DryRun:
+		err = c.put(ctx, info.State == session.Archived)
+	case errors.Is(err, ErrDiverged) && c.join.changed != "":
+		err = fmt.Errorf("%w (%s)", err, c.join.changed)
+	case errors.Is(err, ErrDiverged) && c.join.at > 0:
+		err = m.split(ctx, s, &c)
+	}
+	return c.CopyResult, err
+}
+
+func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
+	return lineCopy{
+		CopyResult: CopyResult{Ref: ref}, to: m.to, archived: m.there[ref].State == session.Archived, join: j,
+		blobs: blobCopy{CopyOptions: o, ref: ref, named: map[string]bool{}},
+	}
+}
+
+// split makes the shorter of two ends a fork, and the longer one the end of the session.
+func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) error {
+	mine, err := endOf(ctx, s, m.From, c.join)
+	if err != nil {
+		return err
+	}
+	theirs, err := endOf(ctx, c.there, m.To, c.join)
+	if err != nil {
+		return err
+	}
+	_, err = m.to.Get(ctx, mine.fork())
+	forked := err == nil // by an earlier merge
+	if forked || theirs.damage > 0 || mine.lines < theirs.lines || mine.lines == theirs.lines && mine.first > theirs.first {
+		f, err := m.fork(ctx, mine)
+		c.Fork, c.Appended = f.Ref, f.Appended
+		if f.Created {
+			c.Appended -= mine.at
+		}
+		c.Blobs, c.Missing, c.Damage = f.Blobs, f.Missing, f.Damage
+		return err
+	}
+	f, err := m.fork(ctx, theirs)
+	c.Fork, c.Appended = f.Ref, mine.lines
+	if err != nil {
+		return err
+	}
+	return m.replace(ctx, c, mine, f.Lines)
+}
+
+// replace puts another end in the place of the end of a session of so many lines. A fork
+// holds the old end.
+func (m *merging) replace(ctx context.Context, c *lineCopy, by end, lines int) error {
+	var tail []transcript.Entry
+	for rec, err := range c.join.records(by.s.Scan(ctx, session.ScanOptions{})) {
+		if err != nil {
+			return err
+		}
+		if !rec.HasEntry() {
+			c.Damage = append(c.Damage, *rec.Damage)
+			continue
+		}
+		if c.blobs.name(rec.Entry); by.at > 0 {
+			by.at--
+			continue
+		}
+		tail = append(tail, rec.Entry)
+	}
+	copied, missing, err := c.blobs.flush(ctx)
+	if c.Blobs, c.Missing = copied, missing; err != nil || m.DryRun {
+		return err
+	}
+	tail, err = c.there.FilterWrite(ctx, tail)
+	if err == nil && c.archived {
+		err = m.to.SetState(ctx, c.Ref, session.Live, -1)
+	}
+	if err != nil {
+		return err
+	}
+	return c.there.Rewrite(ctx, func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error {
+		var own []transcript.Entry // which make the session current
+		n := 0
+		for rec, err := range records {
+			switch {
+			case err != nil:
+				return err
+			case c.join.leavesOut(rec):
+				own = append(own, rec.Entry)
+				continue
+			case rec.HasEntry() && n < c.join.at:
+				err = write(rec.Entry)
+			}
+			if n++; err != nil {
+				return err
+			}
+		}
+		if n != lines {
+			return session.ErrReplaced // it was continued: the next try copies the new lines
+		}
+		for _, e := range slices.Concat(own, tail) {
+			if err := write(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// fork brings the fork of a session with one of its ends up to date.
+func (m *merging) fork(ctx context.Context, e end) (CopyResult, error) {
+	o := m.CopyOptions
+	o.From = e.blobs
+	if e.blobs != nil {
+		o.From = basis{e.blobs, e.s.Ref()}
+	}
+	ref := e.fork()
+	c := m.copyOf(ref, &o, &join{adapt: func(n int, old transcript.Entry) transcript.Entry {
+		switch b := old.Body.(type) {
+		case transcript.Header:
+			if n > 0 {
+				break
+			}
+			old.ID = ref.ID
+			b.Gen, b.Rev, b.Meta, b.Standing = 0, 0, e.meta, e.standing
+			b.Descent = append(slices.Clone(b.Descent), e.base)
+			lines := b.Base.Lines
+			b.Base = e.base
+			b.Base.Lines = max(e.at-1, lines)
+			return withBody(old, b)
+		case transcript.Compaction:
+			if n < e.at && b.Standing != nil { // the header has it
+				b.Standing = nil
+				return withBody(old, b)
+			}
+		case transcript.Rewind:
+			if b.To == e.s.Ref().ID { // the beginning
+				b.To = ref.ID
+				return withBody(old, b)
+			}
+		}
+		return old
+	}})
+	err := c.run(ctx, e.s)
+	if err != nil {
+		err = fmt.Errorf("its fork %s: %w", ref.ID, err)
+	}
+	return c.CopyResult, err
+}
+
+// basis holds the blobs of the session that a fork is made of.
+type basis struct {
+	blobs.Store
+
+	ref session.Ref
+}
+
+func (b basis) Get(ctx context.Context, _ session.Ref, hash string) ([]byte, error) {
+	return b.Store.Get(ctx, b.ref, hash)
+}
+
+func (b basis) List(ctx context.Context, _ session.Ref) ([]string, error) {
+	return b.Store.List(ctx, b.ref)
+}
+
+// An end is the part of a session after the common entries.
+type end struct {
+	s        *session.Session
+	blobs    blobs.Store
+	at       int    // the number of common entries
+	first    string // ID of its first entry that the other end lacks
+	lines    int
+	damage   int                // damaged places in the session
+	base     transcript.Link    // the last common entry
+	meta     transcript.Meta    // in force there, as is standing
+	standing []transcript.Entry // without queued texts and drafts, which stay with the session
+}
+
+// fork names the session that the end becomes if it is the shorter one.
+func (e end) fork() session.Ref {
+	ref := e.s.Ref()
+	ref.ID = uuid.NewHash(sha256.New(), uuid.Nil, []byte(ref.ID+"\n"+e.first), 8).String()
+	return ref
+}
+
+func endOf(ctx context.Context, s *session.Session, kept blobs.Store, j *join) (end, error) {
+	e := end{s: s, blobs: kept, at: j.at, base: transcript.Link{Agent: s.Ref().Agent, Session: s.Ref().ID}}
+	common := func(yield func(transcript.Record, error) bool) {
+		n := -1
+		for rec, err := range new(join).records(s.Scan(ctx, session.ScanOptions{})) {
+			if err == nil && !rec.HasEntry() {
+				e.damage++
+				continue
+			}
+			if n++; err == nil && n >= j.at {
+				e.lines++
+				if n == j.differs {
+					e.first = rec.Entry.ID
+				}
+				continue
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+	fold := rebuild.New(nil)
+	for b, err := range transcript.Batches(common) {
+		if err == nil {
+			err = fold.Add(b)
+		}
+		if err != nil {
+			return e, err
+		}
+		for _, one := range b.Entries {
+			e.base.Entry = cmp.Or(one.ID, e.base.Entry)
+			switch b := one.Body.(type) {
+			case transcript.Header:
+				e.meta = b.Meta
+			case transcript.Meta:
+				e.add(b)
+			}
+		}
+	}
+	now := fold.Standing()
+	for _, c := range now.Calibrations {
+		e.standing = append(e.standing, transcript.Entry{Body: c})
+	}
+	e.standing = append(e.standing, rebuild.Standing{Values: now.Values, Pins: now.Pins}.Entries()...)
+	return e, nil
+}
+
+func (e *end) add(m transcript.Meta) {
+	if m.Title != nil {
+		e.meta.Title, e.meta.TitleBy = m.Title, m.TitleBy
+	}
+	if m.Labels != nil {
+		e.meta.Labels = m.Labels
+	}
+	e.meta.TTL, e.meta.Keep = cmp.Or(m.TTL, e.meta.TTL), cmp.Or(m.Keep, e.meta.Keep)
+}
