@@ -69,6 +69,7 @@ func commands() []command {
 		{"inspect", "FILE|FOLDER...", "", files, "Inspect transcripts of any program: entries, damage, the model request.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to for from model n", files, "Write transcripts in another form to a folder. No file is overwritten.", convertFiles},
 		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
+		{"merge", "FROM TO", "n", files, "Merge a store, or one transcript such as a conflict copy of a sync program, into a store. A session that both have continued gets a fork. Nothing is deleted.", copyStore},
 		{"serve", "", "addr page mask", files, "Serve the folder over HTTP, for holders of the token. Without a token, make one.", serveFolder},
 	}
 }
@@ -96,7 +97,7 @@ Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
   doctor                   explain damage, make safe repairs
   import, export           bring sessions into the store, and write them out
   inspect, convert         read transcripts of any program, without a store
-  copy                     copy a whole store into another one
+  copy, merge              copy a store into another one, or join two
   serve                    serve a folder over HTTP
   help COMMAND             show arguments and flags of a command
 

@@ -20,7 +20,14 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	if err := c.local(); err != nil {
 		return err
 	}
-	from, fromBlobs, err := c.copyFrom(ctx, c.args[0])
+	do, open, done := exchange.Copy, c.copyFrom, "copied"
+	if c.command.name == "merge" {
+		if c.args[1], err = c.storeOf(c.args[1]); err != nil {
+			return err
+		}
+		do, open, done = exchange.Merge, c.mergeFrom, "merged"
+	}
+	from, fromBlobs, err := open(ctx, c.args[0])
 	if err != nil {
 		return err
 	}
@@ -31,30 +38,36 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	n := 0
-	var damaged []exchange.CopyResult
-	report, err := exchange.Copy(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, From: fromBlobs, To: toBlobs, Each: func(s exchange.CopyResult, _ error) {
-		if n++; len(s.Damage) > 0 {
-			damaged = append(damaged, s)
+	var notable []exchange.CopyResult
+	report, err := do(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, From: fromBlobs, To: toBlobs, Each: func(s exchange.CopyResult, _ error) {
+		if n++; len(s.Damage) > 0 || s.Fork.ID != "" {
+			notable = append(notable, s)
 		}
-		c.progress("%s copied", count(n, "session"))
+		c.progress("%s %s", count(n, "session"), done)
 	}})
-	slices.SortFunc(damaged, func(a, b exchange.CopyResult) int { return strings.Compare(a.ID, b.ID) })
-	shown := c.value(report, func() {
-		for _, s := range damaged {
+	slices.SortFunc(notable, func(a, b exchange.CopyResult) int { return strings.Compare(a.ID, b.ID) })
+	shown := c.value(struct {
+		exchange.CopyReport
+		Notable []exchange.CopyResult `json:"notable,omitempty"` // with damage or a fork
+	}{report, notable}, func() {
+		for _, s := range notable {
+			if s.Fork.ID != "" {
+				c.say("%s: both have continued it; the fork %s holds the shorter end", s.ID, s.Fork.ID)
+			}
 			for _, d := range s.Damage {
 				c.say("%s: left out damage of %s at %d", s.ID, count(d.Size, "byte"), d.Offset)
 			}
 		}
-		verb := map[bool]string{true: "would be copied", false: "copied"}[c.dryRun]
+		verb := map[bool]string{true: "would be " + done, false: done}[c.dryRun]
 		c.say("%s, %d new: %s and %s %s.", count(report.Sessions, "session"), report.Created, count(report.Lines, "line"), count(report.Blobs, "blob"), verb)
 		if report.Missing > 0 {
 			c.say("Missing in %s: %s.", c.args[0], count(report.Missing, "blob"))
 		}
 		if report.Left > 0 {
-			c.say("Not copied: %s in the trash or in lists of removals.", count(report.Left, "session"))
+			c.say("Not %s: %s in the trash or in lists of removals.", done, count(report.Left, "session"))
 		}
 		if report.Failed > 0 {
-			c.say("Not copied: %s.", count(report.Failed, "session"))
+			c.say("Not %s: %s.", done, count(report.Failed, "session"))
 		}
 	})
 	return errors.Join(err, shown)
@@ -95,7 +108,7 @@ func (c *call) database(ctx context.Context, url string) (*session.Store, blobs.
 	case c.isDatabase(url):
 		return c.opener(ctx, url)
 	case strings.HasPrefix(url, "http"):
-		return nil, nil, c.wrong("copy works on folders and databases, not over a server such as %s: name the folder or database of the server", url)
+		return nil, nil, c.wrong(c.command.name+" works on folders and databases, not over a server such as %s: name the folder or database of the server", url)
 	}
 	return nil, nil, c.wrong("%s is not a folder, and this program cannot open such a database; the convolog of session/driver/pgdriver opens PostgreSQL", url)
 }

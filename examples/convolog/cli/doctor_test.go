@@ -164,7 +164,7 @@ func TestDoctorOnCrashes(t *testing.T) {
 		}, []string{"index-damaged"}, nil, []string{"index-damaged"}},
 		{"copy in the making", beside("sessions/alpha.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
 		{"index in the making", beside("sessions.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
-		{"copy by hand", beside("sessions/alpha.jsonl.bak"), []string{"(stranger)"}, []string{"(stranger)"}, nil},
+		{"copy by hand", beside("sessions/alpha.jsonl.bak"), []string{"(conflict-copy)"}, []string{"(conflict-copy)"}, nil},
 		{"archive beside the transcript", func(t testing.TB, agent, file string) {
 			data, err := os.ReadFile(file)
 			require.NoError(t, err)

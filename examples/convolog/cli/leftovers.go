@@ -96,6 +96,11 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 			return fs.SkipDir
 		}
 		one, ok := f.judge(name, parts, d)
+		if ok && one.Kind == stranger.Kind {
+			if copy, found := f.conflict(ctx, name); found {
+				one = copy
+			}
+		}
 		if ok {
 			one.File = name
 			found = append(found, one)

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// readTranscript reads a file with the lines of a session, whatever its name. Damaged
+// places are left out.
+func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, damage int, err error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() { // a FIFO would make open wait
+		err = fmt.Errorf("%s is not a regular file: %w", name, fs.ErrInvalid)
+	}
+	if err != nil {
+		return ref, nil, 0, err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return ref, nil, 0, err
+	}
+	defer func() { _ = file.Close() }() // only read
+	for rec, err := range dialect.Native.Scan(file, info.Size(), nil) {
+		switch {
+		case err != nil:
+			return ref, nil, 0, err
+		case rec.HasEntry():
+			entries = append(entries, rec.Entry)
+		default:
+			damage++
+		}
+	}
+	h, ok := transcript.Header{}, len(entries) > 0
+	if ok {
+		h, ok = entries[0].Body.(transcript.Header)
+	}
+	if !ok {
+		return ref, nil, 0, fmt.Errorf("%s is not a transcript of this program: convolog import brings in others", name)
+	}
+	key, err := session.ParseKey(h.Key)
+	ref = session.Ref{Agent: key.Agent, ID: entries[0].ID}
+	if root, err := rootOf(name); err == nil {
+		rel, _ := filepath.Rel(root, filepath.Dir(filepath.Dir(name)))
+		ref.Agent = agentOf(filepath.Join(root, rel))
+	}
+	return ref, entries, damage, err
+}
+
+// rootOf returns the store that the file of a session is in.
+func rootOf(file string) (string, error) {
+	full, err := filepath.Abs(file)
+	root := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(full))))
+	if err == nil && filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(full)))) != "agents" {
+		err = fmt.Errorf("%s is not in the folder of a store: %w", file, fs.ErrNotExist)
+	}
+	return root, err
+}
+
+// storeOf returns the store that a name means, for a transcript the store around it.
+func (c *call) storeOf(name string) (string, error) {
+	if info, err := os.Stat(name); strings.Contains(name, "://") || err != nil || info.IsDir() {
+		return name, nil
+	}
+	root, err := rootOf(name)
+	if err != nil {
+		return "", c.wrong("%s is not in the folder of a store: name a folder; merge makes a new one", name)
+	}
+	return root, nil
+}
+
+// mergeFrom opens the store to merge, or a store in memory with the session of a
+// transcript.
+func (c *call) mergeFrom(ctx context.Context, name string) (*session.Store, blobs.Store, error) {
+	if info, err := os.Stat(name); strings.Contains(name, "://") || err != nil || info.IsDir() {
+		return c.copyFrom(ctx, name)
+	}
+	ref, entries, damage, err := readTranscript(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if damage > 0 && !c.json {
+		c.say("%s: left out %s", name, count(damage, "damaged place"))
+	}
+	root, err := rootOf(name)
+	if err != nil {
+		root = c.args[1]
+	}
+	store := session.OpenDriver(memdriver.New(nil), nil)
+	return store, blobs.Folder(root), load(ctx, store, ref, entries)
+}
+
+// load puts a session into a store in memory.
+func load(ctx context.Context, store *session.Store, ref session.Ref, entries []transcript.Entry) error {
+	h, _ := entries[0].Body.(transcript.Header)
+	key, err := session.ParseKey(h.Key)
+	if err != nil {
+		return err
+	}
+	key.Agent = ref.Agent
+	s, err := store.Create(ctx, key, &session.CreateOptions{Header: &entries[0], Aside: h.Gen == 0})
+	if err != nil {
+		return err
+	}
+	info, err := s.Info(ctx)
+	if err == nil {
+		_, err = s.AppendLines(ctx, info.End, entries[1:]...)
+	}
+	return err
+}
+
+// conflict describes a file that holds a copy of a session of the store, as programs that
+// sync folders leave them. The header names the session, so the name of the file may be
+// any.
+func (f *folder) conflict(ctx context.Context, name string) (finding, bool) {
+	ref, entries, _, err := readTranscript(name)
+	if err != nil {
+		return finding{}, false
+	}
+	s, err := f.Get(ctx, ref)
+	if err != nil {
+		return finding{}, false
+	}
+	infos, err := f.List(ctx, &session.ListOptions{State: session.EveryState, Key: session.Key{Agent: ref.Agent}})
+	known := map[string]bool{}
+	sessions := []*session.Session{s}
+	for _, i := range infos {
+		for _, base := range i.Descent {
+			if base.Session != ref.ID {
+				continue
+			}
+			if fork, err := f.Get(ctx, i.Ref); err == nil {
+				sessions = append(sessions, fork)
+			}
+		}
+	}
+	for _, s := range sessions {
+		for rec, scanErr := range s.Scan(ctx, session.ScanOptions{}) {
+			if err = errors.Join(err, scanErr); rec.HasEntry() {
+				known[rec.Entry.ID] = true
+			}
+		}
+	}
+	if err != nil {
+		return finding{}, false
+	}
+	lacks := 0
+	for _, e := range entries {
+		if _, ok := e.Body.(transcript.Current); !ok && !known[e.ID] {
+			lacks++
+		}
+	}
+	found := finding{
+		Kind: "conflict-copy", Agent: ref.Agent, Session: ref.ID, Note: lacks == 0,
+		Text: fmt.Sprintf("This is another copy of session %s, from a program that syncs folders or made by hand. It contains %s that the session and its forks lack. It is never read.", ref.ID, entriesOf(lacks)),
+		Way:  fmt.Sprintf("convolog merge %q %q brings these entries in and deletes nothing; then move the file away", name, f.dir),
+	}
+	if lacks == 0 {
+		found.Way = "no action is needed; move the file away if you like"
+	}
+	return found, true
+}
+
+func entriesOf(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Doctor recognises the conflict copies of sync programs by their headers, counts the
+// entries that the session lacks, and names the command that brings them in.
+func TestConflictCopies(t *testing.T) {
+	for _, name := range []string{
+		"alpha (conflicted copy 2026-01-02).jsonl", "alpha (Ada's conflicted copy 2026-01-02).jsonl", "alpha (Case Conflict).jsonl",
+		"alpha.sync-conflict-20260102-123456-ABCDEF.jsonl", "alpha 2.jsonl", "alpha-DESKTOP-1.jsonl", "Copy of alpha.jsonl",
+	} {
+		t.Run(name, func(t *testing.T) {
+			sh := overFolder(t)
+			sh.must(0, "session", "new", "--id", "alpha")
+			sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "Which day?")
+			folder := filepath.Join(sh.dir, "agents", "main", "sessions")
+			file, other := filepath.Join(folder, "alpha.jsonl"), filepath.Join(folder, name)
+			common, err := os.ReadFile(file)
+			require.NoError(t, err)
+			sh.must(0, "session", "add-message", "alpha", "--role", "assistant", "--content", "Monday.")
+			sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "No.")
+			conflict, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(file, common, 0o600))
+			sh.must(0, "session", "add-message", "alpha", "--role", "assistant", "--content", "Friday.")
+			require.NoError(t, os.WriteFile(other, conflict, 0o600))
+
+			var d diagnosis
+			require.NoError(t, json.Unmarshal([]byte(sh.must(exitFound, "doctor", "--json")), &d))
+			var f finding
+			for _, one := range d.Findings {
+				if one.File == other {
+					f = one
+				}
+			}
+			require.Equal(t, "conflict-copy", f.Kind)
+			require.Equal(t, "alpha", f.Session)
+			require.Contains(t, f.Text, "2 entries that the session and its forks lack")
+			require.Contains(t, f.Way, "convolog merge ")
+
+			plan := sh.must(0, "merge", "-n", other, sh.dir)
+			require.Contains(t, plan, "2 lines and 0 blobs would be merged")
+			require.NotContains(t, sh.must(0, "show", "alpha"), "Monday.")
+			said := sh.must(0, "merge", other, file) // a transcript means its store
+			require.Contains(t, said, "1 session, 0 new: 2 lines and 0 blobs merged.")
+			require.Contains(t, sh.must(0, "show", "alpha"), "No.")
+			require.NotContains(t, sh.must(0, "show", "alpha"), "Friday.")
+			require.Contains(t, sh.must(0, "search", "Friday"), "Friday.")
+			require.Contains(t, sh.must(0, "merge", other, sh.dir), "0 lines and 0 blobs merged.")
+			left, err := os.ReadFile(other)
+			require.NoError(t, err)
+			require.Equal(t, conflict, left)
+			require.Contains(t, sh.must(0, "doctor"), "contains 0 entries")
+		})
+	}
+}
+
+// The stores of two machines, and a transcript without a store.
+func TestMergeStores(t *testing.T) {
+	a, b := overFolder(t), overFolder(t)
+	a.must(0, "session", "new", "main:cli:ada", "--id", "alpha", "--for", "ada")
+	a.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "one")
+	a.must(0, "copy", a.dir, b.dir)
+	a.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "of a")
+	b.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "of b")
+	b.must(0, "session", "new", "--id", "beta")
+	var report struct {
+		Sessions, Forks int
+		Notable         []struct{ Fork struct{ ID string } }
+	}
+	require.NoError(t, json.Unmarshal([]byte(a.must(0, "merge", b.dir, a.dir, "--json")), &report))
+	require.Equal(t, 2, report.Sessions)
+	require.Equal(t, 1, report.Forks)
+	require.Contains(t, a.must(0, "session", "list", "--owner", "ada"), report.Notable[0].Fork.ID)
+	a.must(0, "merge", a.dir, b.dir)
+	require.Equal(t, a.must(0, "session", "list"), b.must(0, "session", "list"))
+
+	file, dir := filepath.Join(t.TempDir(), "export.jsonl"), filepath.Join(t.TempDir(), "new")
+	require.NoError(t, os.WriteFile(file, []byte(a.must(0, "export", "alpha")), 0o600))
+	for range 2 {
+		a.must(0, "merge", file, dir)
+	}
+	require.Equal(t, a.must(0, "export", "alpha"), a.must(0, "export", "alpha", "--dir", dir))
+	require.NoError(t, os.WriteFile(file, []byte("hello\n"), 0o600))
+	_, errs, code := a.run("merge", file, dir)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "not a transcript of this program")
+	a.must(exitUsage, "merge", a.dir, a.dir)
+	a.must(exitUsage, "merge", a.dir, file)
+	a.must(exitUsage, "merge", a.dir, b.dir, "--url")
+}
