@@ -130,6 +130,7 @@ func (im *importing) locate(ctx context.Context) (*session.Session, error) {
 			return s, err
 		}
 	}
+	im.Trashed = false
 	if len(free) == 0 {
 		return nil, fmt.Errorf("other sessions have all of its IDs: %w", fs.ErrExist)
 	}
@@ -158,6 +159,7 @@ func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	im.Trashed = info.State == session.Trashed
 	if want := im.wanted(); want != "" && info.Owner != "" && info.Owner != want {
 		return false, nil
 	}

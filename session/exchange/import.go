@@ -54,6 +54,7 @@ type Imported struct {
 	Session session.Ref     `json:"session,omitzero"`
 	Key     session.Key     `json:"key,omitzero"`
 	Created bool            `json:"created,omitempty"` // the session was not there before
+	Trashed bool            `json:"trashed,omitempty"` // the session is in the trash and stays there
 	Records int             `json:"records"`           // in the source
 	// Appended is how many of the records were new; 0 if all had been imported
 	// before.

@@ -52,17 +52,13 @@ func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (Cop
 	}
 	// A fork comes before its base, whose end may belong into it.
 	depth := func(a, b session.Info) int { return cmp.Compare(len(b.Descent), len(a.Descent)) }
-	all := slices.SortedStableFunc(slices.Values(c.infos), depth)
 	var errs []error
-	for n := range all {
-		if n > 0 && depth(all[n-1], all[n]) == 0 {
-			continue
+	for rest := slices.SortedStableFunc(slices.Values(c.infos), depth); len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(i session.Info) bool { return depth(rest[0], i) != 0 })
+		if n < 0 {
+			n = len(rest)
 		}
-		rest := all[n:]
-		c.infos = rest
-		if i := slices.IndexFunc(rest, func(i session.Info) bool { return depth(rest[0], i) != 0 }); i > 0 {
-			c.infos = rest[:i]
-		}
+		c.infos, rest = rest[:n], rest[n:]
 		errs = append(errs, c.run(ctx, m.session))
 	}
 	return c.report, errors.Join(errs...)

@@ -118,6 +118,7 @@ type ownImported struct {
 	Created  bool           `json:"created"`
 	Records  int            `json:"records"`
 	Appended int            `json:"appended"`
+	Trashed  bool           `json:"trashed,omitempty"`
 	Lost     dialect.Losses `json:"lost,omitempty"`
 	Aside    map[string]int `json:"aside,omitempty"` // records that no model is shown, by name
 	Failed   *Problem       `json:"failed,omitempty"`
@@ -141,7 +142,7 @@ func (q *Request) ownImport() error {
 	out := []ownImported{}
 	reports, err := exchange.Import(q.Context(), q.Store, folder.Sessions(), nil)
 	for _, r := range reports {
-		one := ownImported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, r.Source.Asides, nil}
+		one := ownImported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Trashed, r.Lost, r.Source.Asides, nil}
 		if r.Err != nil {
 			one.Failed = problemOf(r.Err)
 			if errors.Is(r.Err, exchange.ErrDiverged) {

@@ -20,7 +20,7 @@ func TestImportArray(t *testing.T) {
 			} {
 				data := `[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}` + step.more + "]"
 				require.NoError(t, os.WriteFile(file, []byte(data), 0o600))
-				require.Contains(t, sh.must(0, "import", file), "chat-17: "+step.want+" records are new")
+				require.Contains(t, sh.must(0, "import", file), "session chat-17 of agent main, "+step.want+" records are new")
 			}
 			require.Contains(t, sh.must(0, "show", "chat-17"), "and?")
 			_, errs, code := sh.run("import", file, "--from", "claw0")

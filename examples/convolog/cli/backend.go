@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
@@ -13,7 +14,6 @@ import (
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/dialect"
 )
 
 // A backend is a store in a folder, in a database or on a server. Commands call its
@@ -54,7 +54,7 @@ type backend interface {
 	// repair repairs all repairable findings.
 	repair(ctx context.Context) error
 	// take imports a file or a folder, and reports on each session.
-	take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error
+	take(ctx context.Context, name, from string, opts exchange.ImportOptions, report func(convert.Result) error) error
 }
 
 // described holds all data about a session.
@@ -62,20 +62,4 @@ type described struct {
 	Info    session.Info    `json:"info"`
 	Stats   memory.Stats    `json:"stats"`
 	Pending rebuild.Pending `json:"pending"`
-}
-
-// imported is the outcome of importing a session.
-type imported struct {
-	Session  session.Ref    `json:"session"`
-	Key      string         `json:"key"`
-	Created  bool           `json:"created"`
-	Records  int            `json:"records"`
-	Appended int            `json:"appended"`
-	Lost     dialect.Losses `json:"lost,omitempty"`
-	Aside    map[string]int `json:"aside,omitempty"` // records that no model is shown, by name
-	Failed   *failure       `json:"failed,omitempty"`
-}
-
-type failure struct {
-	Title string `json:"title"`
 }

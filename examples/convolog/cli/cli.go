@@ -23,6 +23,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/search"
 )
 
@@ -145,8 +146,11 @@ func (c *call) open(ctx context.Context) (backend, error) {
 		return nil, err
 	}
 	_, err := os.Stat(filepath.Join(c.dir, "agents"))
+	if err != nil && c.command.access == makes && c.dryRun {
+		return &folder{Store: session.OpenDriver(memdriver.New(nil), nil)}, nil
+	}
 	absent := err != nil && c.command.access != makes
-	f, err := openFolder(ctx, c.dir, absent || c.command.access == looks || c.command.access == looksOr, c.filters()...)
+	f, err := openFolder(ctx, c.dir, absent || c.dryRun && c.command.access == makes || c.command.access == looks || c.command.access == looksOr, c.filters()...)
 	if absent && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		err = fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, fs.ErrNotExist)
 	}

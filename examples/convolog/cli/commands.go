@@ -63,11 +63,11 @@ func commands() []command {
 		{"restore", "SESSION", "", changes, "Bring a session back from the archive or the trash.", restoreSession},
 		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place with data of an owner, a session or entries; with --yes erase the data.", eraseData},
 		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain damage in the store, or in transcripts of any program, and change nothing.", doctor},
-		{"import", "FILE|FOLDER...", "for from mask", makes, "Import sessions of this or another program into the store; run it again for new entries.", importSessions},
+		{"import", "FILE|FOLDER...", "for from zone n mask", makes, "Import sessions of this or another program into the store; run it again for new entries. -n only lists the losses.", importSessions},
 		{"export", "SESSION", "as model", looks, "Write a session to the standard output.", export},
 
 		{"inspect", "FILE|FOLDER...", "", files, "Inspect transcripts of any program: entries, damage, the model request.", inspectFiles},
-		{"convert", "FROM... FOLDER", "to for from model n", files, "Write transcripts in another form to a folder. No file is overwritten.", convertFiles},
+		{"convert", "FROM... FOLDER", "to for from zone model n", files, "Write transcripts in another form to a folder; --to native imports them. No file is overwritten. -n only lists the losses.", convertFiles},
 		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
 		{"merge", "FROM TO", "n", files, "Merge a store, or one transcript such as a conflict copy of a sync program, into a store. A session that both have continued gets a fork. Nothing is deleted.", copyStore},
 		{"serve", "", "addr page mask", files, "Serve the folder over HTTP, for holders of the token. Without a token, make one.", serveFolder},

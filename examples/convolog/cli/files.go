@@ -26,32 +26,40 @@ import (
 )
 
 func importSessions(ctx context.Context, c *call) error {
-	reports := []imported{}
+	sum := convert.NewSummary(c.dryRun)
+	out := c.listing()
+	opts := c.importOptions()
+	opts.DryRun = c.dryRun
 	var errs []error
 	for _, name := range c.args {
-		err := c.backend.take(ctx, name, c.from, &exchange.ImportOptions{For: c.create.Owner}, func(im imported) error {
-			reports = append(reports, im)
-			if im.Failed != nil {
-				errs = append(errs, fmt.Errorf("%s: session %s: %s", name, im.Session.ID, im.Failed.Title))
+		errs = append(errs, c.backend.take(ctx, name, c.from, opts, func(r convert.Result) error {
+			if r.Failed != nil {
+				errs = append(errs, fmt.Errorf("%s: session %s: %s", name, cmp.Or(r.Session.ID, r.Source), r.Failed.Title))
 			}
-			c.progress("%s imported", count(len(reports), "session"))
-			return ctx.Err()
-		})
-		if err != nil {
-			errs = append(errs, err)
-		}
+			c.endProgress()
+			err := sum.Add(out, r)
+			c.progress("%s imported", count(len(sum.Sessions), "session"))
+			return cmp.Or(err, ctx.Err())
+		}))
 	}
-	if len(reports) == 0 && len(errs) == 0 {
+	if err := errors.Join(errs...); len(sum.Sessions) == 0 && err == nil {
 		errs = append(errs, errors.New("the files contain no session: convolog inspect describes them"))
 	}
-	err := c.value(reports, func() {
-		for _, im := range reports {
-			if im.Failed == nil {
-				c.say("%s: %d of %d records are new%s", im.Session.ID, im.Appended, im.Records, convert.Without(im.Lost, im.Aside))
-			}
-		}
-	})
-	return errors.Join(append(errs, err)...)
+	c.endProgress()
+	errs = append(errs, sum.End(out, cmp.Or(c.url, c.dir)))
+	return errors.Join(append(errs, c.value(sum, func() {}))...)
+}
+
+// listing returns the output for lines about sessions, which JSON replaces.
+func (c *call) listing() io.Writer {
+	if c.json {
+		return io.Discard
+	}
+	return c.out
+}
+
+func (c *call) importOptions() exchange.ImportOptions {
+	return exchange.ImportOptions{For: c.create.Owner, Zone: c.times}
 }
 
 func export(ctx context.Context, c *call) error {
@@ -87,12 +95,12 @@ func convertFiles(ctx context.Context, c *call) error {
 	if err != nil {
 		return c.wrong("%s", err)
 	}
-	job.For, job.From = c.create.Owner, c.from
-	out := c.out
-	if c.json {
-		out = io.Discard
+	job.Import, job.From = c.importOptions(), c.from
+	job.Open = func(dir string, readOnly bool) (*session.Store, error) {
+		f, err := openFolder(ctx, dir, readOnly)
+		return f.Store, err
 	}
-	sum, err := job.Run(ctx, out)
+	sum, err := job.Run(ctx, c.listing())
 	return errors.Join(err, c.value(sum, func() {}))
 }
 

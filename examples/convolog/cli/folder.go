@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -215,23 +214,7 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, out.Flush())
 }
 
-func (f *folder) take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error {
+func (f *folder) take(ctx context.Context, name, from string, opts exchange.ImportOptions, report func(convert.Result) error) error {
 	sessions, unread := convert.Find(name, from)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	o := *opts
-	o.Done = func(r exchange.Imported) {
-		im := imported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, r.Source.Asides, nil}
-		if r.Err != nil {
-			im.Failed = &failure{r.Err.Error()}
-		}
-		if err := report(im); err != nil {
-			cancel(err)
-		}
-	}
-	reports, err := exchange.Import(ctx, f.Store, sessions, &o)
-	if err != nil && (len(reports) == 0 || ctx.Err() != nil) {
-		return cmp.Or(context.Cause(ctx), err)
-	}
-	return unread
+	return errors.Join(unread, convert.Into(ctx, f.Store, sessions, opts, report))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// readTranscript reads a file with the lines of a session, whatever its name. Damaged
-// places are left out.
+// readTranscript reads a file of any name with the lines of a session. Damaged places are
+// left out.
 func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, damage int, err error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() { // a FIFO would make open wait

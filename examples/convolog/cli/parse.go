@@ -45,7 +45,8 @@ type options struct {
 	full, regexp    bool
 	within, state   string
 	as, model, to   string
-	from            string
+	from, zone      string
+	times           *time.Location // of zone; nil means UTC
 	after           string
 	yes, dryRun     bool
 	now             bool
@@ -116,6 +117,7 @@ var flagDefs = []flagDef{
 	{"as", "FORM", "jsonl, markdown, html, anthropic, gemini ...", func(o *options) any { return &o.as }},
 	{"to", "FORM", "the form: native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
 	{"from", "FORM", "the form of JSON arrays: openai-chat, gemini ...", func(o *options) any { return &o.from }},
+	{"zone", "ZONE", "the zone of times without one, such as Europe/Lisbon", func(o *options) any { return &o.zone }},
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},
 	{"addr", "ADDRESS", "the address; the default is 127.0.0.1:1933", func(o *options) any { return &o.addr }},
 	{"page", "", "also serve a page for browsers at /page", func(o *options) any { return &o.page }},
@@ -270,6 +272,13 @@ func (c *call) check() error {
 		return c.wrong("an argument is empty: is a variable not set?")
 	case c.list.Limit < 0 || c.last < 0:
 		return c.wrong("a number is less than 0")
+	}
+	if c.zone != "" {
+		zone, err := time.LoadLocation(c.zone)
+		if err != nil {
+			return c.wrong("there is no time zone %q: name one such as Europe/Lisbon", c.zone)
+		}
+		c.times = zone
 	}
 	switch c.list.State = session.State(c.state); c.state {
 	case "", "live":

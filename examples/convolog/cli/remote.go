@@ -305,43 +305,91 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 }
 
 // take sends the transcripts of a folder one by one, as a server imports single files.
-func (r *remote) take(ctx context.Context, name, from string, opts *exchange.ImportOptions, report func(imported) error) error {
-	if opts.For != "" {
-		return usageError{"--for is for a folder: a server gives new sessions to the holder of the token", "help import"}
+// Data of an index and of other sessions does not reach the server: titles are set
+// afterwards; agents, keys and parents are losses.
+func (r *remote) take(ctx context.Context, name, from string, opts exchange.ImportOptions, report func(convert.Result) error) error {
+	if opts.For != "" || opts.Zone != nil || opts.DryRun {
+		return usageError{"--for, --zone and -n are for a folder: a server gives new sessions to the holder of the token", "help import"}
 	}
 	sessions, unread := convert.Find(name, from)
-	files, sent := convert.Files(name), map[string]bool{}
+	files, of := convert.Files(name), map[string][]exchange.Source{}
+	var order []string
 	for s := range sessions {
 		file := s.Info().Path
-		if sent[file] { // an export holds many
-			continue
+		if of[file] == nil {
+			order = append(order, file)
 		}
-		sent[file] = true
+		of[file] = append(of[file], s) // an export holds many
+	}
+	for _, file := range order {
+		s := of[file][0]
 		data, err := fs.ReadFile(files, file)
 		if err = cmp.Or(s.Info().Err, err); err != nil {
 			unread = errors.Join(unread, fmt.Errorf("%s: %w: a server imports single files; use convolog convert %s --to native FOLDER", cmp.Or(file, s.Info().ID), err, name))
 			continue
 		}
+		sent, lost := file, dialect.Losses(nil)
 		if _, ok := s.(dialect.Session); !ok { // the array of a provider, which a server does not read
-			if data, err = convert.Lines(ctx, s); err != nil {
+			if data, lost, err = convert.Lines(ctx, s); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			file += "l" // the lines of a session
+			sent += "l" // the lines of a session
 		}
-		resp, err := r.open(ctx, http.MethodPost, "/import", body{"application/jsonl", path.Base(file), data})
+		resp, err := r.open(ctx, http.MethodPost, "/import", body{"application/jsonl", path.Base(sent), data})
 		if err != nil {
 			return fmt.Errorf("%s: %w", cmp.Or(file, name), err)
 		}
-		var reports []imported
-		err = json.NewDecoder(bufio.NewReader(resp.Body)).Decode(&reports)
+		var results []convert.Result
+		err = json.NewDecoder(bufio.NewReader(resp.Body)).Decode(&results)
 		if err = errors.Join(err, resp.Body.Close()); err != nil {
 			return err
 		}
-		for _, im := range reports {
-			if err := report(im); err != nil {
+		for i, one := range results {
+			if len(lost) > 0 { // only the import here has noticed them
+				one.Lost = lost
+			}
+			if i < len(of[file]) {
+				if one, err = r.complete(ctx, one, of[file][i].Info()); err != nil {
+					return err
+				}
+			}
+			if err := report(one); err != nil {
 				return err
 			}
 		}
 	}
 	return unread
+}
+
+// complete adds data to an imported session that its file lacks.
+func (r *remote) complete(ctx context.Context, one convert.Result, s dialect.Session) (convert.Result, error) {
+	about := convert.Of(s)
+	one.Dialect, one.Source, one.Messages = about.Dialect, about.Source, about.Messages
+	if one.Failed != nil {
+		return one, nil
+	}
+	lose := func(what string) {
+		if one.Lost == nil {
+			one.Lost = dialect.Losses{}
+		}
+		one.Lost[what]++
+	}
+	if s.Agent != "" && s.Agent != one.Session.Agent {
+		lose("agent")
+	}
+	if s.Key != "" && s.Indexed {
+		want, err := session.ParseKey(s.Key)
+		if got, _ := session.ParseKey(one.Key); err == nil && want != got || err != nil && got.Channel != "foreign" {
+			lose("key")
+		}
+	}
+	if s.Parent != "" {
+		lose("parent")
+	}
+	if s.Indexed && s.Titled && one.Created {
+		if _, err := r.title(ctx, one.Session, s.Title); err != nil {
+			return one, err
+		}
+	}
+	return one, nil
 }

@@ -31,13 +31,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/examples/convolog/internal/screen"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
 )
 
 // A Job is a conversion that a command line describes.
 type Job struct {
-	For  string // the owner of new sessions of a store; empty: the one whom the source names
-	From string // the form of arrays; empty: what their content shows
+	Import exchange.ImportOptions // without DryRun and Done
+	From   string                 // the form of arrays; empty: what their content shows
+	// Open opens the store in a folder; nil means [session.Open].
+	Open func(dir string, readOnly bool) (*session.Store, error)
 
 	from  []string
 	to    string
@@ -66,19 +69,10 @@ func New(names []string, to, model string, dry bool) (Job, error) {
 	return j, nil
 }
 
-// Summary is the result of a job.
-type Summary struct {
-	To       string   `json:"to"`
-	Folder   string   `json:"folder"`
-	DryRun   bool     `json:"dryRun,omitempty"`
-	Sessions []string `json:"sessions"` // a line about each written session
-	Failed   int      `json:"failed"`
-}
-
-// Run converts all sessions and prints a line about each. It continues after a session that
-// it cannot convert.
-func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
-	sum = Summary{To: j.to, Folder: j.dir, DryRun: j.dry, Sessions: []string{}}
+// Run converts all sessions and prints a line about each, and the sums at the end. It
+// continues after a session that it cannot convert.
+func (j Job) Run(ctx context.Context, out io.Writer) (*Summary, error) {
+	sum := NewSummary(j.dry)
 	if err := j.check(); err != nil {
 		return sum, err
 	}
@@ -92,31 +86,24 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for line, err := range w.write(ctx, sessions) {
+		for r, err := range w.write(ctx, sessions) {
 			if ctx.Err() != nil {
 				return sum, errors.Join(append(errs, ctx.Err(), w.close())...)
 			}
 			if err != nil {
-				sum.Failed++
+				r.Failed = &Failure{err.Error()}
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
-				continue
 			}
-			sum.Sessions = append(sum.Sessions, line)
-			if _, err := fmt.Fprintln(out, screen.Printable(line, "")); err != nil {
+			if err := sum.Add(out, r); err != nil {
 				return sum, errors.Join(err, w.close())
 			}
 		}
 	}
-	errs = append(errs, w.close())
-	done := "written to " + j.dir
-	if j.dry {
-		done = "would be written to " + j.dir
-	}
-	_, err = fmt.Fprintf(out, "%d sessions %s, %d failed\n", len(sum.Sessions), done, sum.Failed)
-	if len(sum.Sessions)+sum.Failed == 0 {
+	errs = append(errs, w.close(), sum.End(out, j.dir))
+	if len(sum.Sessions) == 0 {
 		errs = append(errs, errors.New("no session was found in FROM: convolog inspect FROM describes the files"))
 	}
-	return sum, errors.Join(append(errs, err)...)
+	return sum, errors.Join(errs...)
 }
 
 func (j Job) check() error {

@@ -100,7 +100,7 @@ func TestConvert(t *testing.T) {
 			if got := histories(t, dir); !slices.Equal(got, want) {
 				t.Errorf("%s to %s:\n%q\nwant\n%q", program, to, got, want)
 			}
-			if lines := strings.Count(out.String(), "\n") - 1; lines != len(want) {
+			if lines := strings.Count(out.String(), " messages"); lines != len(want) {
 				t.Errorf("%s to %s: %d lines about %d sessions\n%s", program, to, lines, len(want), &out)
 			}
 			// A second time nothing is overwritten.

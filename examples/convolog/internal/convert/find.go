@@ -31,22 +31,7 @@ func Find(name, from string) (iter.Seq[exchange.Source], error) {
 		return none, err
 	}
 	if info.IsDir() {
-		return func(yield func(exchange.Source) bool) {
-			for s := range folder.Sessions() {
-				if !yield(s) {
-					return
-				}
-			}
-			for _, other := range folder.Others {
-				file := filepath.Join(name, filepath.FromSlash(other))
-				if i, err := os.Lstat(file); err != nil || !i.Mode().IsRegular() || path.Ext(other) != ".json" {
-					continue
-				}
-				if a, err := readArray(other, file, from); err == nil && !yield(a) {
-					return
-				}
-			}
-		}, err
+		return Sessions(name, folder, from), err
 	}
 	base := strings.TrimSuffix(filepath.Base(name), packed)
 	var found []exchange.Source
@@ -68,6 +53,27 @@ func Find(name, from string) (iter.Seq[exchange.Source], error) {
 		return none, fmt.Errorf("%s is not a transcript of a known program: %w", name, err)
 	}
 	return none, fmt.Errorf("%s is not a transcript of a known program: convolog inspect %s describes it", name, name)
+}
+
+// Sessions returns the sessions of the folder name, and its arrays of the form from, or of
+// any form if that is empty.
+func Sessions(name string, folder *dialect.Folder, from string) iter.Seq[exchange.Source] {
+	return func(yield func(exchange.Source) bool) {
+		for s := range folder.Sessions() {
+			if !yield(s) {
+				return
+			}
+		}
+		for _, other := range folder.Others {
+			file := filepath.Join(name, filepath.FromSlash(other))
+			if i, err := os.Lstat(file); err != nil || !i.Mode().IsRegular() || path.Ext(other) != ".json" {
+				continue
+			}
+			if a, err := readArray(other, file, from); err == nil && !yield(a) {
+				return
+			}
+		}
+	}
 }
 
 // Files returns the files of a folder, or of the folder of a file. Rollouts that Codex

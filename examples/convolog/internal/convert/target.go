@@ -30,20 +30,21 @@ import (
 
 // A target is an output for sessions.
 type target interface {
-	// write writes sessions. For each it yields a line about the session, or an error.
-	write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error]
+	// write writes sessions. For each it yields a result, and an error if it failed.
+	write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error]
 	close() error
 }
 
 // each writes sessions one by one.
-func each(sessions iter.Seq[exchange.Source], write func(exchange.Source) (string, error)) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+func each(sessions iter.Seq[exchange.Source], write func(exchange.Source, *Result) error) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
 		for s := range sessions {
-			line, err := write(s)
+			r := Of(s.Info())
+			err := write(s, &r)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", cmp.Or(s.Info().Path, s.Info().ID), err)
 			}
-			if !yield(line, err) {
+			if !yield(r, err) {
 				return
 			}
 		}
@@ -87,33 +88,60 @@ type store struct {
 }
 
 func newStore(j Job) (target, error) {
-	opts := exchange.ImportOptions{For: j.For, DryRun: j.dry}
+	opts := j.Import
+	opts.DryRun = j.dry
 	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
 		return store{session.OpenDriver(memdriver.New(nil), nil), opts}, nil
 	}
-	st, err := session.Open(j.dir, &session.Options{ReadOnly: j.dry})
+	open := j.Open
+	if open == nil {
+		open = func(dir string, readOnly bool) (*session.Store, error) {
+			return session.Open(dir, &session.Options{ReadOnly: readOnly})
+		}
+	}
+	st, err := open(j.dir, j.dry)
 	if err != nil {
 		return nil, err
 	}
 	return store{st, opts}, nil
 }
 
-func (st store) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		report, err := exchange.Import(ctx, st.Store, sessions, &st.opts)
-		if len(report) == 0 && err != nil {
-			yield("", err)
-			return
+// Into imports sessions into a store, and calls each with every result as soon as it is
+// there, until that returns an error. The error is the first of each, or of an import that
+// has no results.
+func Into(ctx context.Context, st *session.Store, sessions iter.Seq[exchange.Source], opts exchange.ImportOptions, each func(Result) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	opts.Done = func(im exchange.Imported) {
+		if err := each(imported(im)); err != nil {
+			cancel(err)
 		}
-		for _, im := range report {
-			if im.Err != nil {
-				im.Err = fmt.Errorf("%s: %w", cmp.Or(im.Source.Path, im.Source.ID), im.Err)
+	}
+	reports, err := exchange.Import(ctx, st, sessions, &opts)
+	if err != nil && (len(reports) == 0 || ctx.Err() != nil) {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	return nil
+}
+
+func (st store) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		var results []Result
+		err := Into(ctx, st.Store, sessions, st.opts, func(r Result) error {
+			results = append(results, r)
+			return nil
+		})
+		for _, r := range results {
+			var failed error
+			if r.Failed != nil {
+				failed = fmt.Errorf("%s: %s", r.Source, r.Failed.Title)
 			}
-			line := fmt.Sprintf("%s: session %s of agent %s, %d of %d records are new%s",
-				about(im.Source), im.Session.ID, im.Session.Agent, im.Appended, im.Records, Without(im.Lost, im.Source.Asides))
-			if !yield(line, im.Err) {
+			if !yield(r, failed) {
 				return
 			}
+		}
+		if err != nil {
+			yield(Result{}, err)
 		}
 	}
 }
@@ -122,10 +150,10 @@ func (st store) close() error { return st.Close() }
 
 // through imports a session into a new store in memory, and calls f with it. The result
 // adds the losses of the import to the losses of f.
-func through(ctx context.Context, s exchange.Source, f func(*session.Session) (dialect.Losses, error)) (lost dialect.Losses, err error) {
+func through(ctx context.Context, s exchange.Source, opts *exchange.ImportOptions, f func(*session.Session) (dialect.Losses, error)) (lost dialect.Losses, err error) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer func() { err = errors.Join(err, st.Close()) }()
-	report, err := exchange.Import(ctx, st, slices.Values([]exchange.Source{s}), nil)
+	report, err := exchange.Import(ctx, st, slices.Values([]exchange.Source{s}), opts)
 	if len(report) > 0 {
 		err = report[0].Err
 	}
@@ -144,13 +172,14 @@ func through(ctx context.Context, s exchange.Source, f func(*session.Session) (d
 	return all, err
 }
 
-// Lines returns the lines of the session that an import makes of a source.
-func Lines(ctx context.Context, s exchange.Source) ([]byte, error) {
+// Lines returns the lines of the session that an import makes of a source, and the losses
+// of that import.
+func Lines(ctx context.Context, s exchange.Source) ([]byte, dialect.Losses, error) {
 	var lines bytes.Buffer
-	_, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
+	lost, err := through(ctx, s, nil, func(own *session.Session) (dialect.Losses, error) {
 		return nil, exchange.Lines(ctx, own, &lines)
 	})
-	return lines.Bytes(), err
+	return lines.Bytes(), lost, err
 }
 
 // A folder creates files and never overwrites a file.
@@ -203,7 +232,8 @@ func (nothing) Close() error { return nil }
 // A program is a target that writes the files of another program.
 type program struct {
 	folder
-	w *dialect.Writer
+	w    *dialect.Writer
+	opts exchange.ImportOptions
 }
 
 func newProgram(j Job) (target, error) {
@@ -212,15 +242,15 @@ func newProgram(j Job) (target, error) {
 		return nil, err
 	}
 	w, err := dialect.NewWriter(dialect.Dialect(j.to), f.create)
-	return program{f, w}, err
+	return program{f, w, j.Import}, err
 }
 
-func (p program) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error] {
-	return each(sessions, func(s exchange.Source) (string, error) {
-		lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
+func (p program) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
+	return each(sessions, func(s exchange.Source, r *Result) (err error) {
+		r.Lost, err = through(ctx, s, &p.opts, func(own *session.Session) (dialect.Losses, error) {
 			return exchange.Export(ctx, own, p.w, s.Info())
 		})
-		return about(s.Info()) + Without(lost, nil), err
+		return err
 	})
 }
 
@@ -245,15 +275,14 @@ func newDocuments(ext string, do export) func(Job) (target, error) {
 	}
 }
 
-func (f documents) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error] {
-	return each(sessions, func(s exchange.Source) (string, error) { return f.one(ctx, s) })
+func (f documents) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
+	return each(sessions, func(s exchange.Source, r *Result) error { return f.one(ctx, s, r) })
 }
 
-func (f documents) one(ctx context.Context, s exchange.Source) (string, error) {
-	name := ""
-	lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
-		name = f.name(s.Info().ID, own.Ref().ID)
-		w, err := f.create(name)
+func (f documents) one(ctx context.Context, s exchange.Source, r *Result) (err error) {
+	r.Lost, err = through(ctx, s, &f.job.Import, func(own *session.Session) (dialect.Losses, error) {
+		r.File = f.name(s.Info().ID, own.Ref().ID)
+		w, err := f.create(r.File)
 		if err != nil {
 			return nil, err
 		}
@@ -263,11 +292,11 @@ func (f documents) one(ctx context.Context, s exchange.Source) (string, error) {
 			lost["changed for this provider"] = n
 		}
 		if err = errors.Join(err, w.Close()); err != nil && !f.dry {
-			err = errors.Join(err, f.root.Remove(name)) // an incomplete file must not look complete
+			err = errors.Join(err, f.root.Remove(r.File)) // an incomplete file must not look complete
 		}
 		return lost, err
 	})
-	return about(s.Info()) + ": " + name + Without(lost, nil), err
+	return err
 }
 
 // name returns a file name made of the ID, or of other if the ID is not a valid name. It
@@ -288,21 +317,4 @@ func (f documents) name(id, other string) string {
 	}
 	f.taken[strings.ToLower(name)] = true
 	return name + f.ext
-}
-
-func about(s dialect.Session) string {
-	return fmt.Sprintf("%s %s, %d messages", s.Dialect, cmp.Or(s.ID, s.Path), s.Messages)
-}
-
-// Without returns the part of a line about content that was lost, and about records that
-// no model is shown.
-func Without(lost dialect.Losses, aside map[string]int) string {
-	var sb strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		fmt.Fprintf(&sb, ", without %d %s", lost[name], name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(aside)) {
-		fmt.Fprintf(&sb, ", set aside %d %s", aside[name], name)
-	}
-	return sb.String()
 }

@@ -54,7 +54,7 @@ func Each(names []string, inFolder func(string, *dialect.Folder) error, show fun
 			if err := inFolder(name, folder); err != nil {
 				return err
 			}
-			for s := range folder.Sessions() {
+			for s := range convert.Sessions(name, folder, "") {
 				if err := show(inspectSession(name, s)); err != nil {
 					return err
 				}

@@ -129,3 +129,14 @@ func TestInspectFolder(t *testing.T) {
 	}
 	require.Equal(t, strings.Count(text.String(), "\n  dialect   "), n)
 }
+
+// The JSON arrays of a folder are shown as those that an import brings in.
+func TestInspectArrays(t *testing.T) {
+	file := write(t, "chat-17.json", `[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}]`)
+	write(t, "package.json", `{"name":"x"}`)
+	var out bytes.Buffer
+	require.NoError(t, Run(&out, false, []string{filepath.Dir(file)}))
+	require.Contains(t, out.String(), "dialect   openai-chat")
+	require.Contains(t, out.String(), "session   chat-17")
+	require.Equal(t, 1, strings.Count(out.String(), "  session "))
+}
