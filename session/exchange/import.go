@@ -321,7 +321,7 @@ func (im *importing) try(ctx context.Context) error {
 	}
 	if im.opts.DryRun {
 		im.Created, im.Appended = missing, im.plan.fresh
-		return nil
+		return im.count()
 	}
 	// An import that was killed may have left the session empty, and current in
 	// place of another one: create decides again which of them is current.
@@ -431,6 +431,19 @@ func (im *importing) header(ctx context.Context) (_ transcript.Entry, err error)
 		e = e.WithSource(im.first.Line())
 	}
 	return e, nil
+}
+
+// count notes the answers that a dry run would append: they count in no later session.
+func (im *importing) count() error {
+	for b, err := range im.batches(func(string) {}) {
+		if err != nil {
+			return err
+		}
+		for _, e := range b.entries {
+			im.requests.add(im.Session, e)
+		}
+	}
+	return nil
 }
 
 // chunkBytes is how many bytes of original lines are written with one append, and

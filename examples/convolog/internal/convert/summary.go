@@ -118,7 +118,9 @@ func (s *Summary) End(out io.Writer, to string) error {
 	if s.DryRun {
 		written, lost, aside = "would be written", "Would be lost", "Would be set aside for no model"
 	}
-	list := func(of map[string]int) string { return cmp.Or(strings.TrimPrefix(counts(", %d %s", of), ", "), "nothing") }
+	list := func(of map[string]int) string {
+		return cmp.Or(strings.TrimPrefix(counts(", %d %s", of), ", "), "nothing")
+	}
 	text := fmt.Sprintf("%d sessions %s to %s, %d failed\n", len(s.Sessions)-s.Failed, written, to, s.Failed)
 	if len(s.Sessions) > s.Failed {
 		text += fmt.Sprintf("%s: %s.\n", lost, list(s.Lost))
