@@ -350,6 +350,14 @@ type busy struct {
 	able
 	scans                    sync.Once
 	beforeScan, beforeDelete func() // the first scan, and each deletion
+	beforeRewrite            func()
+}
+
+func (d *busy) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+	if d.beforeRewrite != nil {
+		d.beforeRewrite()
+	}
+	return d.able.Rewrite(ctx, ref, change)
 }
 
 func (d *busy) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
