@@ -68,7 +68,7 @@ func (c *lineCopy) run(ctx context.Context, s *session.Session) (err error) {
 	if c.Created = errors.Is(err, fs.ErrNotExist); err != nil && !c.Created {
 		return err
 	}
-	if err = c.lines(ctx, s); err != nil || !c.torn || c.Appended == 0 || c.blobs.DryRun {
+	if err = c.lines(ctx, s); err != nil || !c.torn || c.join != nil || c.Appended == 0 || c.blobs.DryRun {
 		return err
 	}
 	// Every line of the copy is in the session, and it lacks some.
@@ -135,6 +135,10 @@ func (c *lineCopy) endUnit(ctx context.Context) error {
 	if err := c.compare(ctx, unit, theirs); err != nil || len(unit) == len(theirs) {
 		return err
 	}
+	if c.torn && c.join != nil { // the batch cannot be completed
+		c.join.part(c.Lines-len(unit), len(theirs), unit[len(theirs)], transcript.Entry{})
+		return ErrDiverged
+	}
 	filtered, err := unit, error(nil)
 	if !c.blobs.DryRun {
 		filtered, err = c.there.FilterWrite(ctx, unit) // with the lines that the copy has
@@ -198,7 +202,7 @@ func (c *lineCopy) add(ctx context.Context, entries []transcript.Entry) (err err
 	first := c.Appended == 0
 	c.Appended += len(entries)
 	switch {
-	case c.torn || len(entries) == 0:
+	case c.torn && c.join == nil || len(entries) == 0:
 		return nil
 	case first && c.Created:
 		err = c.create(ctx, entries[0])
@@ -265,7 +269,7 @@ type join struct {
 	current bool   // a new session is the current one of its key
 	at      int    // the number of common entries, whole units of them, if the sessions differ after them
 	differs int    // the index of the first entry that differs
-	changed string // the reason why the rest is no new end
+	changed string // the reason why the rest cannot be an end
 }
 
 // leavesOut reports whether a record is not merged: each store decides which session

@@ -21,23 +21,24 @@ import (
 // machines for example. It changes only the store to, and deletes nothing there.
 //
 // The longer end, in entries, continues the session under its ID. The shorter end becomes
-// a fork of it, for the same owner, with its whole history; [session.Info].Base
-// names the session and the last common entry. Its ID is made of the session's and
-// of the first different entry, so it is the same on each machine. If that fork is in the store already, it gets the
-// further entries, whatever their number. A transcript with damage keeps its end.
+// a fork of it, for the same owner, with its whole history; [session.Info].Base names the
+// session and the last common entry. The ID of the fork is made of the session's and of the
+// first different entry, so it is the same on each machine. If the store has that fork
+// already, the fork gets the further entries, whatever their number; if it was continued
+// as well, the error matches [ErrDiverged]. A transcript with damage keeps its end.
 //
 // A second call adds nothing, and completes a call that a kill has interrupted. Further
-// entries in to are left as they are. A key keeps its current session; a session of a new
-// key becomes current if it is current in from. Sessions that are archived in one store
-// alone stay so unless they get entries. Sessions in the trash of either store are not
-// merged, see [CopyReport].Left.
+// entries in to stay as they are. A key keeps its current session; a session of a new key
+// becomes current if it is current in from. Sessions that are archived in one store alone
+// stay so unless they get entries. A session that was deleted for good comes back if from
+// has it. Sessions in the trash of either store are not merged, see [CopyReport].Left.
 //
 // If a common entry was changed in one of the two, by an erase for example, the error
 // matches [ErrDiverged] and that session stays as it is. So no erased words come back:
-// erase them in the other store as well. A driver that cannot replace lines gives
-// an error that matches [errors.ErrUnsupported] if from has the longer end. Other users of a
-// session whose end is replaced get [session.ErrReplaced] once. The longer end is in memory
-// until it is written.
+// erase them in the other store as well. A driver that cannot replace lines gives an error
+// that matches [errors.ErrUnsupported] if from has the longer end. Other users of a session
+// whose end is replaced get [session.ErrReplaced] once. The longer end is in memory until
+// it is written.
 func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (CopyReport, error) {
 	c, err := newCopying(ctx, "merge", from, to, opts)
 	if err != nil {
@@ -127,7 +128,11 @@ func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) er
 	}
 	_, err = m.to.Get(ctx, mine.fork())
 	forked := err == nil // by an earlier merge
-	if forked || theirs.damage > 0 || mine.lines < theirs.lines || mine.lines == theirs.lines && mine.first > theirs.first {
+	switch {
+	case mine.erasures == mine.lines:
+		return nil
+	case theirs.erasures == theirs.lines && theirs.damage == 0:
+	case forked || theirs.damage > 0 || mine.lines < theirs.lines || mine.lines == theirs.lines && mine.first > theirs.first:
 		f, err := m.fork(ctx, mine)
 		c.Fork, c.Appended = f.Ref, f.Appended
 		if f.Created {
@@ -135,18 +140,18 @@ func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) er
 		}
 		c.Blobs, c.Missing, c.Damage = f.Blobs, f.Missing, f.Damage
 		return err
+	default:
+		f, err := m.fork(ctx, theirs)
+		if c.Fork = f.Ref; err != nil {
+			return err
+		}
 	}
-	f, err := m.fork(ctx, theirs)
-	c.Fork, c.Appended = f.Ref, mine.lines
-	if err != nil {
-		return err
-	}
-	return m.replace(ctx, c, mine, f.Lines)
+	c.Appended = mine.lines
+	return m.replace(ctx, c, mine, theirs)
 }
 
-// replace puts another end in the place of the end of a session of so many lines. A fork
-// holds the old end.
-func (m *merging) replace(ctx context.Context, c *lineCopy, by end, lines int) error {
+// replace puts another end in the place of an old one, which a fork holds.
+func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 	var tail []transcript.Entry
 	for rec, err := range c.join.records(by.s.Scan(ctx, session.ScanOptions{})) {
 		if err != nil {
@@ -174,7 +179,7 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by end, lines int) e
 		return err
 	}
 	return c.there.Rewrite(ctx, func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error {
-		var own []transcript.Entry // which make the session current
+		var own []transcript.Entry // which make the session current, or record an erase here
 		n := 0
 		for rec, err := range records {
 			switch {
@@ -183,6 +188,8 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by end, lines int) e
 			case c.join.leavesOut(rec):
 				own = append(own, rec.Entry)
 				continue
+			case n >= c.join.at && isErasure(rec.Entry):
+				own = append(own, rec.Entry)
 			case rec.HasEntry() && n < c.join.at:
 				err = write(rec.Entry)
 			}
@@ -190,10 +197,10 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by end, lines int) e
 				return err
 			}
 		}
-		if n != lines {
+		if n != old.at+old.lines {
 			return session.ErrReplaced // it was continued: the next try copies the new lines
 		}
-		for _, e := range slices.Concat(own, tail) {
+		for _, e := range slices.Concat(tail, own) {
 			if err := write(e); err != nil {
 				return err
 			}
@@ -265,6 +272,7 @@ type end struct {
 	at       int    // the number of common entries
 	first    string // ID of its first entry that the other end lacks
 	lines    int
+	erasures int                // lines that record an erase in this store; they do not make an end
 	damage   int                // damaged places in the session
 	base     transcript.Link    // the last common entry
 	meta     transcript.Meta    // in force there, as is standing
@@ -289,6 +297,9 @@ func endOf(ctx context.Context, s *session.Session, kept blobs.Store, j *join) (
 			}
 			if n++; err == nil && n >= j.at {
 				e.lines++
+				if isErasure(rec.Entry) {
+					e.erasures++
+				}
 				if n == j.differs {
 					e.first = rec.Entry.ID
 				}
@@ -333,4 +344,9 @@ func (e *end) add(m transcript.Meta) {
 		e.meta.Labels = m.Labels
 	}
 	e.meta.TTL, e.meta.Keep = cmp.Or(m.TTL, e.meta.TTL), cmp.Or(m.Keep, e.meta.Keep)
+}
+
+func isErasure(e transcript.Entry) bool {
+	_, ok := e.Body.(transcript.Erasure)
+	return ok
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +17,7 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript/redact"
@@ -193,4 +196,38 @@ func TestMergeWhileInUse(t *testing.T) {
 	now := session.OpenDriver(memdriver.Reopen(under), nil) // others get ErrReplaced once
 	require.Contains(t, textOf(t, now), "late")
 	require.Contains(t, linesIn(t, now, s.Ref()), "more")
+}
+
+// A transcript that a kill has damaged stays as it is. It is continued, unless a batch is
+// cut: then the other end is a fork.
+func TestMergeTorn(t *testing.T) {
+	for name, forks := range map[string]int{"a line": 0, "a batch": 1} {
+		t.Run(name, func(t *testing.T) {
+			under, b := memdriver.New(nil), inMemory()
+			s := load(t, b)
+			say(t, s, "one")
+			a := session.OpenDriver(memdriver.Reopen(under), nil)
+			copied(t, b, a)
+			say(t, s, "two", "three")
+			torn := []driver.Line{{Data: []byte(`{"type":"us`)}}
+			if forks > 0 { // the first line of two
+				for e, err := range s.Entries(t.Context(), "") {
+					require.NoError(t, err)
+					if e.Batch == 2 {
+						torn = slices.Insert(torn, 0, driver.Line{Data: e.Line()})
+					}
+				}
+				require.Len(t, torn, 2)
+			}
+			_, err := under.Append(t.Context(), s.Ref(), torn, driver.Anywhere, nil)
+			require.NoError(t, err)
+			a = session.OpenDriver(memdriver.Reopen(under), nil)
+			before := linesIn(t, a, s.Ref())
+			require.Equal(t, forks, merged(t, b, a).Forks)
+			require.True(t, strings.HasPrefix(linesIn(t, a, s.Ref()), before))
+			require.Equal(t, forks == 0, strings.Contains(linesIn(t, a, s.Ref()), "three"))
+			require.Contains(t, textOf(t, a), "three")
+			require.Zero(t, merged(t, b, a).Lines)
+		})
+	}
 }

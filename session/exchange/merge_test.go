@@ -263,10 +263,13 @@ func TestMergeBringsNothingBack(t *testing.T) {
 	trashed, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "other"}, nil)
 	require.NoError(t, err)
 	copied(t, a, b)
-	p, err := erase.Preview(t.Context(), a, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids[1:2]}}})
-	require.NoError(t, err)
-	_, err = erase.Run(t.Context(), a, p)
-	require.NoError(t, err)
+	erased := func(st *session.Store) {
+		p, err := erase.Preview(t.Context(), st, erase.Erasure{Entries: []erase.Selection{{Session: s.Ref(), Entries: ids[1:2]}}})
+		require.NoError(t, err)
+		_, err = erase.Run(t.Context(), st, p)
+		require.NoError(t, err)
+	}
+	erased(a)
 	require.NoError(t, retain.Trash(t.Context(), a, trashed.Ref()))
 	theirs, err := b.Get(t.Context(), s.Ref())
 	require.NoError(t, err)
@@ -277,6 +280,12 @@ func TestMergeBringsNothingBack(t *testing.T) {
 	require.ErrorContains(t, err, "perhaps by an erase")
 	require.Equal(t, exchange.CopyReport{Sessions: 1, Failed: 1, Left: 1}, report)
 	require.Equal(t, before, textOf(t, a))
+
+	erased(b) // the way out that Merge documents
+	require.Equal(t, exchange.CopyReport{Sessions: 1, Changed: 1, Lines: 2, Left: 1}, merged(t, b, a), "the message and the record of the erase")
+	require.Contains(t, textOf(t, a), "four")
+	require.Zero(t, merged(t, b, a).Lines)
+	require.NotContains(t, textOf(t, a), "secret")
 }
 
 // A fork has the media of both parts.
