@@ -94,7 +94,7 @@ func TestMigrate(t *testing.T) {
 		require.NoError(t, os.WriteFile(migrate, []byte(filled.String()), 0o644))
 	}
 	explained, _, _ := strings.Cut(filled.String(), "\n## ")
-	for _, row := range strings.Split(filled.String(), "\n| ") {
+	for row := range strings.SplitSeq(filled.String(), "\n| ") {
 		if cells := strings.Split(row, "|"); len(cells) > 2 && (strings.HasPrefix(row, "in ") || strings.HasPrefix(row, "out ")) {
 			for _, kind := range quoted.FindAllString(cells[2], -1) {
 				require.Contains(t, explained, kind, "the first table must explain it")

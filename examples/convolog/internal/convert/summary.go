@@ -62,6 +62,9 @@ func (r Result) String() string {
 	case r.File != "":
 		line += ": " + r.File
 	}
+	if r.Dialect == dialect.Native && r.Session.ID != "" && r.Records == 0 {
+		line += ", it is in the store: convolog merge adds the entries that it lacks"
+	}
 	if r.Trashed {
 		line += ", in the trash: convolog restore " + r.Session.ID + " brings it back"
 	}
