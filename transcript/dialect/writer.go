@@ -26,6 +26,9 @@ import (
 //	zyhive      agents/<agent>/sessions/<id>.jsonl and sessions.json beside them
 //	openviking  session/<id>/ with messages, archives and the files about them
 //
+// mini-claw holds one session a key: of several the last used keeps the key, and
+// the others get one with the time of their creation, <key>_<HHMMSS>.
+//
 // Times carry a zone, where the program gives one, and names of files are
 // letters, digits, '-', '_' and dots. The archives of OpenViking come from the
 // commits; in a session without any, each compaction makes one. A Writer is for
@@ -74,7 +77,7 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 	w := &Writer{create: create, names: map[string]bool{}, agents: map[string]string{}}
 	switch d {
 	case MiniClaw:
-		w.form = &miniClawTarget{rows: map[string]indexRow{}}
+		w.form = &miniClawTarget{}
 	case Claw0:
 		w.form = &claw0Target{agents: map[string][]indexRow{}}
 	case ZyHive:
