@@ -29,6 +29,7 @@ import (
 // mini-claw holds one session a key: of several the last used keeps the key, and
 // the others get one with the time of their creation, <key>_<HHMMSS>.
 //
+// Summaries name none of the tools with which a model reads older entries here.
 // Times carry a zone, where the program gives one, and names of files are
 // letters, digits, '-', '_' and dots. The archives of OpenViking come from the
 // commits; in a session without any, each compaction makes one. A Writer is for

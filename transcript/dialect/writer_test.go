@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -344,6 +345,22 @@ func TestWriteNames(t *testing.T) {
 		if transcripts != len(sessions) {
 			t.Errorf("%s: %d transcripts of %d sessions", d, transcripts, len(sessions))
 		}
+	}
+}
+
+// Summaries name no tools that another program lacks.
+func TestWriteNotice(t *testing.T) {
+	entries := conversation(t)
+	for i, e := range entries {
+		if c, ok := e.Body.(transcript.Compaction); ok {
+			c.Summary += "\n" + recalltool.Left{Messages: 4, Files: 1}.Notice()
+			entries[i].Body = c
+		}
+	}
+	for _, d := range writable {
+		noticed, _ := write(t, d, slices.Values([]dialect.Session{{ID: "s"}}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(entries) })
+		plain, _ := write(t, d, slices.Values([]dialect.Session{{ID: "s"}}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(conversation(t)) })
+		require.Equal(t, printed(plain), printed(noticed), d)
 	}
 }
 
