@@ -47,7 +47,7 @@ func exportAll(t *testing.T, to dialect.Dialect, as dialect.Session, sessions ..
 // Sessions that go back to their program keep their IDs, and importing them again adds
 // nothing.
 func TestImportRoundTrip(t *testing.T) {
-	for _, program := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking} {
+	for _, program := range writable {
 		st := inMemory()
 		var sessions []*session.Session
 		ids := map[string]bool{}
@@ -127,7 +127,8 @@ func TestImportKeepsEntryIDs(t *testing.T) {
 	require.Equal(t, 1, im.Lost["repeated"])
 }
 
-// A session whose ID is not valid is found by it, and exported under it, in a scope as well.
+// A session whose ID is not valid is found by it, and comes back from an export, in a scope
+// as well.
 func TestFindByOldID(t *testing.T) {
 	files := fstest.MapFS{"my chat.jsonl": {Data: []byte(`{"type":"user","content":"hi","ts":1772355600}
 {"type":"assistant","content":[{"type":"text","text":"hello"}],"ts":1772355601}
@@ -143,8 +144,11 @@ func TestFindByOldID(t *testing.T) {
 		require.Equal(t, im.Session, s.Ref())
 		_, err = exchange.Find(t.Context(), st, session.Ref{ID: "another chat"})
 		require.ErrorIs(t, err, os.ErrNotExist)
-		for _, program := range []dialect.Dialect{dialect.Claw0, dialect.OpenViking} {
-			require.Equal(t, exportAll(t, program, dialect.Session{ID: "my chat"}, s), exportAll(t, program, dialect.Session{}, s))
+		for _, program := range writable {
+			back := importAll(t, st, sessionsIn(t, exportAll(t, program, dialect.Session{}, s)), nil)
+			require.Len(t, back, 1)
+			require.Equal(t, im.Session, back[0].Session, program)
+			require.Zero(t, back[0].Appended, program)
 		}
 	}
 }

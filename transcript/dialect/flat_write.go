@@ -174,9 +174,9 @@ func (f *flatOutput) end(Losses) error {
 type miniClawTarget struct{ rows []indexRow }
 
 func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {
-	s.ID = hexID(s.ID)
+	s.ID = sessionID(s)
 	s.Key = cmp.Or(s.Key, cmp.Or(s.Agent, "main")+":import:"+s.ID)
-	file := w.unique(safeName(strings.ReplaceAll(s.Key, ":", "_"))+"_"+s.ID, ".jsonl")
+	file := w.unique(safeName(strings.ReplaceAll(s.Key, ":", "_")+"_"+s.ID), ".jsonl")
 	l, err := w.lines(path.Join("transcripts", file))
 	if err != nil {
 		return nil, err
@@ -242,7 +242,7 @@ func (m *miniClawTarget) byKey() map[string]indexRow {
 type claw0Target struct{ agents map[string][]indexRow }
 
 func (c *claw0Target) begin(w *Writer, s Session) (output, error) {
-	s.ID, s.Agent = hexID(s.ID), w.agent(s.Agent)
+	s.ID, s.Agent = sessionID(s), w.agent(s.Agent)
 	file := w.unique(path.Join("agents", s.Agent, "sessions", s.ID), ".jsonl")
 	l, err := w.lines(file)
 	if err != nil {

@@ -3,6 +3,7 @@ package dialect
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -92,8 +93,9 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 }
 
 // Write writes one session. Of s it uses ID, Key, Agent, Title, Created and
-// Updated, any of which may be empty. An ID that is not valid in the dialect is
-// replaced by one derived from it.
+// Updated, any of which may be empty. The ID stays, so that an import of the files
+// finds the session that they were exported from. An ID that is not the name of a
+// file is replaced by one derived from it.
 //
 // entries are the conversation in order, from a scan or made of a folded
 // history; entries that are not for the model count as lost. A rewind or a clip
@@ -223,7 +225,7 @@ func (w *Writer) taken(name string) bool { return w.names[strings.ToLower(name)]
 // dots that are neither the first nor the last, not too long, and no device of
 // Windows.
 func safeName(s string) string {
-	const most = 120
+	const most = 128 // as long as a session ID of this library
 	safe := strings.Map(func(r rune) rune {
 		switch {
 		case r == '-' || r == '_' || r == '.', '0' <= r && r <= '9', 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z':
@@ -263,13 +265,9 @@ func hexOf(s string, n int) string {
 	return hex.EncodeToString(sum[:])[:n]
 }
 
-// hexID returns an ID of 12 hexadecimal digits: id itself if it is one.
-func hexID(id string) string {
-	if len(id) == 12 && strings.Trim(id, "0123456789abcdef") == "" {
-		return id
-	}
-	return hexOf(id, 12)
-}
+// sessionID returns the ID of a session as a part of file names: the ID itself if it is
+// one. All programs take IDs of other forms than their own.
+func sessionID(s Session) string { return safeName(cmp.Or(s.ID, hexOf(s.Key, 12))) }
 
 // An indexRow is the row of a session in an index.
 type indexRow struct {

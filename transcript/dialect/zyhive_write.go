@@ -20,15 +20,7 @@ type zyHiveTarget struct{ agents map[string][]indexRow }
 func (z *zyHiveTarget) begin(w *Writer, s Session) (output, error) {
 	s.Agent = w.agent(s.Agent)
 	dir := path.Join("agents", s.Agent, "sessions")
-	if !strings.HasPrefix(s.ID, "ses-") || safeName(s.ID) != s.ID {
-		// Two sessions of one millisecond must not share a file.
-		for ms := max(s.Created.UnixMilli(), 0); ; ms++ {
-			if s.ID = fmt.Sprintf("ses-%d", ms); !w.taken(path.Join(dir, s.ID+".jsonl")) {
-				break
-			}
-		}
-	}
-	file := w.unique(path.Join(dir, s.ID), ".jsonl")
+	file := w.unique(path.Join(dir, sessionID(s)), ".jsonl")
 	s.ID = strings.TrimSuffix(path.Base(file), ".jsonl")
 	l, err := w.lines(file)
 	if err != nil {
