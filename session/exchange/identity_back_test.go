@@ -63,7 +63,8 @@ func TestImportBackOfOwn(t *testing.T) {
 				require.NoError(t, err)
 				for turn := range 3 * n {
 					add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
-						transcript.TextBlock{Text: "How?\n\nAnd why?"}, transcript.TextBlock{Text: "Now."},
+						transcript.TextBlock{Text: "How?\n\nAnd why?"},
+						transcript.TextBlock{Text: "Now."},
 						transcript.ContextBlock{URI: "viking://resources/a/", Kind: "resource", Abstract: "A guide"},
 					}})
 					ids := add(t, s, transcript.AssistantText("So."), transcript.UserText("Again?"))
