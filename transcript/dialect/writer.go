@@ -144,7 +144,6 @@ type lines struct {
 	file io.WriteCloser
 	buf  *bufio.Writer
 	rows int
-	size int64
 }
 
 func (w *Writer) lines(name string) (*lines, error) {
@@ -158,9 +157,9 @@ func (w *Writer) lines(name string) (*lines, error) {
 }
 
 func (l *lines) add(o *jsontext.Object) error {
-	n, err := l.buf.Write(append(l.w.mend(o.End()), '\n'))
+	line := bytes.ReplaceAll(l.w.mend(o.End()), []byte("\u0085"), []byte(`\u0085`)) // it ends a line in Python
+	_, err := l.buf.Write(append(line, '\n'))
 	l.rows++
-	l.size += int64(n)
 	return err
 }
 

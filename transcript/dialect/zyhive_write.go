@@ -50,9 +50,15 @@ type zyHiveOutput struct {
 	*lines
 	target   *zyHiveTarget
 	row      indexRow
-	messages []*jsontext.Object
+	messages []zyLine
 	markers  []zyMark
 	places   map[string]zyPlace // by entry ID
+}
+
+// A zyLine is the record of a message, and the tokens that the program counts for it.
+type zyLine struct {
+	*jsontext.Object
+	tokens int64
 }
 
 // A zyPlace is the numbers, from 1, of the first and the last message that have
@@ -106,7 +112,8 @@ func (z *zyHiveOutput) message(x *exchange, role transcript.Role, content []tran
 	if !at.IsZero() {
 		o.Int("timestamp", at.UnixMilli())
 	}
-	z.messages = append(z.messages, o)
+	said, _ := jsontext.Member(body, "content")
+	z.messages = append(z.messages, zyLine{o, int64(len(said) / 4)})
 	if at.After(z.row.Updated) {
 		z.row.Updated = at
 	}
@@ -171,20 +178,20 @@ func (z *zyHiveOutput) entry(*exchange, transcript.Entry) (bool, error) { return
 
 func (z *zyHiveOutput) end(Losses) error {
 	for n := 1; n <= len(z.messages)+1; n++ {
-		for len(z.markers) > 0 && z.markers[0].kept == n {
-			if err := z.add(z.markers[0].record()); err != nil {
+		for ; len(z.markers) > 0 && z.markers[0].kept == n; z.markers = z.markers[1:] {
+			m := z.markers[0]
+			z.row.tokens = int64(len(m.Summary)/4) + 500 // as the program estimates a summary
+			if err := z.add(m.record()); err != nil {
 				return err
 			}
-			z.markers = z.markers[1:]
 		}
 		if n > len(z.messages) {
 			break
 		}
-		before := z.size
-		if err := z.add(z.messages[n-1]); err != nil {
+		z.row.tokens += z.messages[n-1].tokens
+		if err := z.add(z.messages[n-1].Object); err != nil {
 			return err
 		}
-		z.row.tokens += (z.size - before) / 4 // as the program counts them
 	}
 	if err := z.close(); err != nil {
 		return err
