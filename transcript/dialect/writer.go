@@ -156,11 +156,17 @@ func (w *Writer) lines(name string) (*lines, error) {
 	return l, nil
 }
 
-func (l *lines) add(o *jsontext.Object) error {
-	line := bytes.ReplaceAll(l.w.mend(o.End()), []byte("\u0085"), []byte(`\u0085`)) // it ends a line in Python
+func (l *lines) add(o *jsontext.Object) error { return l.write(l.w.line(o)) }
+
+func (l *lines) write(line []byte) error {
 	_, err := l.buf.Write(append(line, '\n'))
 	l.rows++
 	return err
+}
+
+// line returns the line of an object. U+0085 is escaped: it ends a line in Python.
+func (w *Writer) line(o *jsontext.Object) []byte {
+	return bytes.ReplaceAll(w.mend(o.End()), []byte("\u0085"), []byte(`\u0085`))
 }
 
 // mend returns JSON without halves of surrogate pairs: Python reads them, and

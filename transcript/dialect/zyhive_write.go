@@ -50,15 +50,9 @@ type zyHiveOutput struct {
 	*lines
 	target   *zyHiveTarget
 	row      indexRow
-	messages []zyLine
+	messages [][]byte // the lines
 	markers  []zyMark
 	places   map[string]zyPlace // by entry ID
-}
-
-// A zyLine is the record of a message, and the tokens that the program counts for it.
-type zyLine struct {
-	*jsontext.Object
-	tokens int64
 }
 
 // A zyPlace is the numbers, from 1, of the first and the last message that have
@@ -112,8 +106,7 @@ func (z *zyHiveOutput) message(x *exchange, role transcript.Role, content []tran
 	if !at.IsZero() {
 		o.Int("timestamp", at.UnixMilli())
 	}
-	said, _ := jsontext.Member(body, "content")
-	z.messages = append(z.messages, zyLine{o, int64(len(said) / 4)})
+	z.messages = append(z.messages, z.w.line(o))
 	if at.After(z.row.Updated) {
 		z.row.Updated = at
 	}
@@ -188,8 +181,11 @@ func (z *zyHiveOutput) end(Losses) error {
 		if n > len(z.messages) {
 			break
 		}
-		z.row.tokens += z.messages[n-1].tokens
-		if err := z.add(z.messages[n-1].Object); err != nil {
+		line := z.messages[n-1]
+		message, _ := jsontext.Member(line, "message")
+		content, _ := jsontext.Member(message, "content")
+		z.row.tokens += int64(len(content) / 4)
+		if err := z.write(line); err != nil {
 			return err
 		}
 	}
