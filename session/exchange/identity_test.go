@@ -101,12 +101,13 @@ func TestImportExportOfOwn(t *testing.T) {
 	require.Len(t, all, 2)
 }
 
-// Entries keep the IDs that are valid. A native line with an ID of an earlier line is a
-// repetition.
+// Entries keep the IDs that are valid. A native line with the ID of an earlier line is
+// skipped, and counted: as a repetition, or as different if its content is another.
 func TestImportKeepsEntryIDs(t *testing.T) {
 	text := `{"type":"session","id":"s","ts":"2026-03-01T09:00:00Z","v":1,"key":"main:cli:a","gen":1}
 {"type":"user","id":"a","ts":"2026-03-01T09:00:00Z","content":"one"}
 {"type":"assistant","id":"a","ts":"2026-03-01T09:00:00Z","content":"two"}
+{"type":"user","id":"a","ts":"2026-03-01T09:00:00Z","content":"one"}
 {"type":"user","id":"not valid","ts":"2026-03-01T09:00:00Z","content":"three"}
 {"type":"user","id":"s","ts":"2026-03-01T09:00:00Z","content":"four"}
 {"type":"assistant","id":"b.1","ts":"2026-03-01T09:00:00Z","content":"five"}
@@ -124,7 +125,7 @@ func TestImportKeepsEntryIDs(t *testing.T) {
 		ids = append(ids, made.ReplaceAllString(e.ID, "new ")[:min(4, len(e.ID))])
 	}
 	require.Equal(t, []string{"s", "a", "new ", "new ", "b.1", "c"}, ids)
-	require.Equal(t, 1, im.Lost["repeated"])
+	require.Equal(t, dialect.Losses{"repeated": 1, "different": 1}, im.Lost)
 }
 
 // A session whose ID is not valid is found by it, and comes back from an export, in a scope

@@ -69,7 +69,9 @@ type Imported struct {
 	//     not there;
 	//   - "unknown": records that are not understood, kept as custom entries;
 	//   - "archive": files of earlier copies, which were not read;
-	//   - "repeated": batches that stand in a native source before;
+	//   - "repeated": batches that stand in a native source before, which were skipped;
+	//   - "different": batches of a native source that have the ID of an earlier one and
+	//     other content, which were skipped;
 	//   - "usage": answers of Claude Code whose usage another session counts;
 	//   - "record": records that no line could be made of;
 	//   - "source": original lines too long to be kept with the native ones: over 16 MiB,
