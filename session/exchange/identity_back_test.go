@@ -41,12 +41,20 @@ func addsNothing(t *testing.T, st *session.Store, name string) {
 }
 
 // Sessions of any program go back to it, or to another one, under their IDs, and an import
-// of the written files adds nothing.
+// of the written files adds nothing, even if they were continued here.
 func TestImportBackFromAll(t *testing.T) {
 	for _, program := range []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code", "codex", "chatgpt", "claude-ai", "opencode", "gemini-cli"} {
 		st := inMemory()
 		importAll(t, st, sessionsIn(t, os.DirFS(samples+program)), nil)
 		addsNothing(t, st, program)
+		infos, err := st.List(t.Context(), nil)
+		require.NoError(t, err)
+		for _, info := range infos {
+			s, err := st.Get(t.Context(), info.Ref)
+			require.NoError(t, err)
+			talk(t, s, 2)
+		}
+		addsNothing(t, st, program+", continued")
 	}
 }
 
