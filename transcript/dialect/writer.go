@@ -201,10 +201,11 @@ func (w *Writer) putJSON(name string, object []byte) error {
 	return w.put(name, buf.Bytes())
 }
 
-// unique returns the first of name, name_2, name_3 ... that is not taken.
+// unique returns the first of name, name_2, name_3 ... that no earlier file has, even on
+// a disk that folds case.
 func (w *Writer) unique(name, ext string) string {
 	full := name + ext
-	for n := 2; w.taken(full); n++ {
+	for n := 2; w.names[strings.ToLower(full)]; n++ {
 		full = fmt.Sprintf("%s_%d%s", name, n, ext)
 	}
 	w.names[strings.ToLower(full)] = true
@@ -221,10 +222,6 @@ func (w *Writer) agent(agent string) string {
 	}
 	return w.agents[agent]
 }
-
-// taken reports whether an earlier file has a name, even on a disk that folds
-// case.
-func (w *Writer) taken(name string) bool { return w.names[strings.ToLower(name)] }
 
 // safeName returns s as an element of a path: letters, digits, '-', '_' and
 // dots that are neither the first nor the last, not too long, and no device of
