@@ -169,9 +169,10 @@ func TestConvertUndone(t *testing.T) {
 			})
 			require.NoError(t, err)
 			p := &program{folder: f, w: w}
-			folder, err := dialect.ReadFolder(os.DirFS(filepath.Join(fixtures, "mini-claw")))
+			folder, err := dialect.ReadFolder(os.DirFS(filepath.Join(fixtures, "openviking")))
 			require.NoError(t, err)
-			for range p.write(t.Context(), sources(folder)) { // close returns the error as well
+			for _, err := range p.write(t.Context(), sources(folder)) {
+				require.True(t, err == nil || errors.Is(err, errFull), err)
 			}
 			err = p.close()
 			if n <= fails {
