@@ -2,6 +2,9 @@
 // chapters of sessions into memories of six categories, in Markdown files that
 // people may read and change.
 //
+// Most programs need [Commit] after a conversation, [Store.Extract] to learn from it, and
+// [Store.Context] before the next question.
+//
 // # Close a chapter
 //
 // [Commit] puts the messages since the last commit into a chapter, up to the last complete

@@ -2,6 +2,9 @@
 // decisions and queued texts that survive a kill. It is written over the public API of
 // package session.
 //
+// Most programs need [RunTools]. Those that stream also need [Begin], [Turn.Draft] and
+// [Turn.End], and those with approvals [Decide]:
+//
 //	t, err := turn.Begin(ctx, s) // no other turn runs; a killed one has its streamed text
 //	defer t.End()
 //	draft := t.Draft(api, model, call.Made) // in guard.Do, for each try
