@@ -3,9 +3,8 @@
 //
 // Most programs need [UserText], [AssistantText] and [ToolResult], which make messages of
 // [TextBlock] and other blocks; [Message.ToolCalls], which returns each [ToolCallBlock];
-// and [Request] with its [Tool] definitions and [Response] with its [Usage] and
-// [StopReason], the input and output of a client. A session appends each of these, an
-// [Item].
+// and a client's [Request] with [Tool] definitions and [Response] with [Usage] and
+// [StopReason]. A session appends each [Item] of these.
 //
 // A [Message] is one item with a role in the list that a model receives, and a [Block]
 // one element of its content. Their JSON is the shape of the Anthropic Messages API,

@@ -1,5 +1,4 @@
-// Package blobs stores the bytes of images, documents and audio outside of the
-// transcripts of a store.
+// Package blobs stores images, documents and audio outside of the transcripts of a store.
 //
 // Most programs need [Filter] over a [Folder]:
 //

@@ -2,8 +2,7 @@
 // chapters of sessions into memories of six categories, in Markdown files that
 // people may read and change.
 //
-// Most programs need [Commit] after a conversation, [Store.Extract] to learn from it, and
-// [Store.Context] before the next question.
+// Most programs need [Commit], [Store.Extract] and [Store.Context], in this order.
 //
 // # Close a chapter
 //

@@ -2,8 +2,7 @@
 // decisions and queued texts that survive a kill. It is written over the public API of
 // package session.
 //
-// Most programs need [RunTools]. Those that stream also need [Begin], [Turn.Draft] and
-// [Turn.End], and those with approvals [Decide]:
+// Most programs need [RunTools], and with streams [Begin], [Turn.Draft] and [Turn.End]:
 //
 //	t, err := turn.Begin(ctx, s) // no other turn runs; a killed one has its streamed text
 //	defer t.End()
