@@ -164,6 +164,8 @@ func TestDocumentCheckerFlags(t *testing.T) {
 		{"link in code", "```\n[a](y)\n```\n", ""},
 		{"test", "`TestThere` and ExampleThere_more, `x.ExampleOptions`", ""},
 		{"no test", "`TestThe` fails", "docs/A.md: no test TestThe"},
+		{"command", "`go test ./a -run 'TestThere$'`, `go test ./a ./b -run There`", ""},
+		{"command of another package", "`go test ./a -run ExampleOptions`", "docs/A.md: no test ExampleOptions in a"},
 		{"quotation", "[a](../a/x_test.go)\n\n```go\nif a {\n\tsecond()\n}\n```\n", ""},
 		{"omission", "[a](../a/x_test.go)\n\n```go\nfirst()\n// ...\nthird()\n```\n", ""},
 		{"order", "[a](../a/x_test.go)\n\n```go\nthird()\n// ...\nfirst()\n```\n", "docs/A.md: no linked file has the code: third()"},
@@ -172,19 +174,20 @@ func TestDocumentCheckerFlags(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fsys["docs/A.md"] = &fstest.MapFile{Data: []byte(tt.text)}
-			tests := map[string]bool{"TestThere": true, "ExampleThere_more": true, "ExampleOptions": true}
+			tests := map[string][]string{"TestThere": {"b", "a"}, "ExampleThere_more": {"a"}, "ExampleOptions": {"b"}}
 			expect(t, checkDocument(fsys, "docs/A.md", tests), tt.want)
 		})
 	}
 }
 
-// testNames returns the names of all tests, fuzz targets, benchmarks and examples.
-func testNames(all []source) map[string]bool {
-	names := map[string]bool{}
+// testNames returns the packages of all tests, fuzz targets, benchmarks and examples, by
+// name.
+func testNames(all []source) map[string][]string {
+	names := map[string][]string{}
 	for _, s := range all {
 		for _, decl := range s.file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && s.test && f.Recv == nil {
-				names[f.Name.Name] = true
+				names[f.Name.Name] = append(names[f.Name.Name], s.pkg)
 			}
 		}
 	}
@@ -194,13 +197,14 @@ func testNames(all []source) map[string]bool {
 var (
 	documentLink = regexp.MustCompile(`\]\(([^():#]*)(?:#([^()]*))?\)`)
 	testName     = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark|Example)[A-Z][A-Za-z0-9_]*`)
+	testCommand  = regexp.MustCompile(`go test \./([a-z/]+) -(?:run|bench|fuzz) '?((?:Test|Fuzz|Benchmark|Example)[A-Z][A-Za-z0-9_]*)`)
 	noAnchor     = regexp.MustCompile(`[^\pL\pN _-]`)
 )
 
 // checkDocument checks that the relative links of a document lead to files and
-// headings, and that the tests it names exist. Each block of Go code must be a part
+// headings, and that the tests it names exist, in the package of a command. Each block of Go code must be a part
 // of a linked Go file, except for its indent; a line "// ..." leaves out lines.
-func checkDocument(fsys fs.FS, name string, tests map[string]bool) (findings []string) {
+func checkDocument(fsys fs.FS, name string, tests map[string][]string) (findings []string) {
 	add := func(format string, args ...any) {
 		findings = append(findings, fmt.Sprintf(name+": "+format, args...))
 	}
@@ -230,8 +234,13 @@ func checkDocument(fsys fs.FS, name string, tests map[string]bool) (findings []s
 			}
 		}
 		for _, test := range testName.FindAllString(part, -1) {
-			if !tests[test] {
+			if tests[test] == nil {
 				add("no test %s", test)
+			}
+		}
+		for _, command := range testCommand.FindAllStringSubmatch(part, -1) {
+			if pkgs := tests[command[2]]; pkgs != nil && !slices.Contains(pkgs, command[1]) {
+				add("no test %s in %s", command[2], command[1])
 			}
 		}
 	}
