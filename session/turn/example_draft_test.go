@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
@@ -53,15 +54,15 @@ func ExampleTurn_Draft() {
 	answer, err := guard.Do(ctx, nil, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
 		for try, stream := range streams { // your retries
 			draft = t.Draft("anthropic", "m", c.Made) // one for each try
-			var text string
+			var text strings.Builder
 			for _, part := range stream {
-				text += part
+				text.WriteString(part)
 				if err := errors.Join(draft.Write(ctx, part), draft.Flush(ctx)); err != nil { // survives a kill
 					return nil, err
 				}
 			}
 			if try == 1 {
-				return &transcript.Response{Message: transcript.AssistantText(text)}, nil
+				return &transcript.Response{Message: transcript.AssistantText(text.String())}, nil
 			}
 		}
 		return nil, errors.New("no more tries")
