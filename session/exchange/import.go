@@ -70,7 +70,9 @@ type Imported struct {
 	//     not there;
 	//   - "unknown": records that are not understood, kept as custom entries;
 	//   - "archive": files of earlier copies, which were not read;
-	//   - "repeated": batches that stand in a native source before;
+	//   - "repeated": batches that a native source contains before, which were skipped;
+	//   - "different": batches of a native source with the ID of an earlier one and other
+	//     content, which were skipped;
 	//   - "usage": answers of Claude Code whose usage another session counts;
 	//   - "record": records that no line could be made of;
 	//   - "source": original lines too long to be kept with the native ones: over 16 MiB,
@@ -157,8 +159,8 @@ type Source interface {
 // the program and the ID there, and each batch has an idempotency key derived
 // from the original line and its ordinal among equal lines. If a source
 // contains several sessions of one ID, the paths of all but the first go into
-// their IDs. An export of a session that no import has made adds nothing when it comes
-// back with the same texts. If a tree was continued from an earlier entry, a rewind comes
+// their IDs. An export of a session, to any program, adds nothing when it comes
+// back with the same words. If a tree was continued from an earlier entry, a rewind comes
 // first. A source that cannot be followed is left alone; its Err matches
 // [ErrDiverged].
 //
@@ -174,7 +176,8 @@ type Source interface {
 // A session that fails does not keep others from being imported; the returned
 // error joins all errors, each naming its source. Import stops when ctx is done
 // or the store is closed. The source is read several times and must not change
-// in between. Some hundred bytes of memory are needed for each record.
+// in between. Memory holds one session at a time, from its last compaction, with several
+// copies of its longest line.
 func Import[S Source](ctx context.Context, st *session.Store, source iter.Seq[S], opts *ImportOptions) ([]Imported, error) {
 	if err := opened(st); err != nil {
 		return nil, err

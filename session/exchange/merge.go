@@ -119,11 +119,8 @@ func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
 // split makes the shorter of two ends a fork, and the longer one the end of the session.
 func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) error {
 	mine, err := endOf(ctx, s, m.From, c.join)
-	if err != nil {
-		return err
-	}
-	theirs, err := endOf(ctx, c.there, m.To, c.join)
-	if err != nil {
+	theirs, theirsErr := endOf(ctx, c.there, m.To, c.join)
+	if err = cmp.Or(err, theirsErr); err != nil {
 		return err
 	}
 	_, err = m.to.Get(ctx, mine.fork())

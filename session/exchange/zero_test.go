@@ -18,7 +18,7 @@ import (
 var exported = map[string]any{
 	"exchange.Copy": exchange.Copy, "exchange.Find": exchange.Find, "exchange.Export": exchange.Export, "exchange.FullHistory": exchange.FullHistory,
 	"exchange.Merge": exchange.Merge,
-	"exchange.HTML": exchange.HTML, "exchange.Import": exchange.Import[dialect.Session], "exchange.Lines": exchange.Lines,
+	"exchange.HTML":  exchange.HTML, "exchange.Import": exchange.Import[dialect.Session], "exchange.Lines": exchange.Lines,
 	"exchange.Markdown": exchange.Markdown, "exchange.Request": exchange.Request, "exchange.Imported.MarshalJSON": exchange.Imported.MarshalJSON,
 	"dialect.CompressedError.Error": (*dialect.CompressedError).Error, "dialect.Detect": dialect.Detect, "dialect.Dialect.Scan": dialect.Dialect.Scan, "dialect.Dialect.ScanOptions": dialect.Dialect.ScanOptions,
 	"dialect.Folder.Sessions": (*dialect.Folder).Sessions, "dialect.InZone": dialect.InZone, "dialect.Memory.Text": dialect.Memory.Text, "dialect.NewWriter": dialect.NewWriter,

@@ -172,10 +172,8 @@ func oneFile(name string, data []byte) (fs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(data); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
+	_, err = w.Write(data)
+	if err = errors.Join(err, z.Close()); err != nil {
 		return nil, err
 	}
 	return zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))

@@ -64,7 +64,7 @@ func (g *gathering) openViking(name string) (s *Session, ok bool) {
 		s.Owner = vikingUser(dir)
 	}
 	if meta, err := jsonFile(g.fsys, path.Join(dir, ".meta.json")); err == nil {
-		s.ID = cmp.Or(meta.str("session_id"), s.ID)
+		s.ID, s.Agent = cmp.Or(meta.str("session_id"), s.ID), meta.str("agent_id")
 		s.Created, s.Updated = parseTime(meta["created_at"]), parseTime(meta["updated_at"])
 		s.Indexed = true
 	}

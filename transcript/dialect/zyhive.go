@@ -19,7 +19,8 @@ import (
 // of them. Its program appends them again after the marker, with other times,
 // and loads the lines after the last marker. Both become the same entries: the
 // messages once, in their first place, and a compaction that names the first
-// kept one. If the program has trimmed a file it has moved the markers before
+// kept one. A [Writer] puts the marker before the first kept message, and
+// nothing is repeated. If the program has trimmed a file it has moved the markers before
 // all messages; their times reveal their old places.
 type zyHive struct {
 	messages []zyMessage // in the order of the file
@@ -169,7 +170,7 @@ func (z *zyHive) putBack() {
 		if m.at > 0 || i == mostMoved {
 			break
 		}
-		if m.time.IsZero() {
+		if m.time.IsZero() || ordinal(m.firstKept, "msg-") == 1 {
 			continue
 		}
 		at := slices.IndexFunc(z.messages, func(said zyMessage) bool { return !said.time.Before(m.time) })
@@ -216,7 +217,7 @@ func (z *zyHive) keeps(m zyMarker, real, list, after []int) (kept []int, repeate
 		if repeated > 0 {
 			return kept, repeated
 		}
-	} else if n := ordinal(m.firstKept, "msg-"); n > 0 && n <= len(real) {
+	} else if n := ordinal(m.firstKept, "msg-"); n > 0 && n <= len(real)+1 {
 		return real[n-1:], 0
 	}
 	if n := z.overlap(list, after); n > 0 {

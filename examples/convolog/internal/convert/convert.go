@@ -14,7 +14,9 @@
 //
 // A job makes the folder to write to if it is missing. It never overwrites a file in this
 // folder, and never changes a file in FROM. It removes a document that it could not write
-// completely. A dry run writes no file.
+// completely. The files of another program are written if all their names are free, the
+// index among them; if one cannot be written, the job removes all that it made. A dry run
+// writes no file.
 //
 // The output is the conversation that a model would see without compactions: repaired,
 // and without rewound entries. Compactions are written if the format has them. The report
@@ -26,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,6 +75,19 @@ func New(names []string, to, model string, dry bool) (Job, error) {
 // Run converts all sessions and prints a line about each, and the sums at the end. It
 // continues after a session that it cannot convert.
 func (j Job) Run(ctx context.Context, out io.Writer) (*Summary, error) {
+	if j.isProgram() && !j.dry {
+		rehearsal := j
+		rehearsal.dry = true
+		if sum, err := rehearsal.run(ctx, io.Discard); errors.Is(err, fs.ErrExist) {
+			failed := NewSummary(false)
+			failed.Failed = len(sum.Sessions)
+			return failed, err
+		}
+	}
+	return j.run(ctx, out)
+}
+
+func (j Job) run(ctx context.Context, out io.Writer) (*Summary, error) {
 	sum := NewSummary(j.dry)
 	if err := j.check(); err != nil {
 		return sum, err
@@ -79,6 +95,13 @@ func (j Job) Run(ctx context.Context, out io.Writer) (*Summary, error) {
 	w, err := targets[j.to](j)
 	if err != nil {
 		return sum, err
+	}
+	end := func() error {
+		err := w.close()
+		if err != nil && j.isProgram() { // nothing is left
+			sum.fail(err)
+		}
+		return err
 	}
 	var errs []error
 	for _, name := range j.from {
@@ -88,18 +111,19 @@ func (j Job) Run(ctx context.Context, out io.Writer) (*Summary, error) {
 		}
 		for r, err := range w.write(ctx, sessions) {
 			if ctx.Err() != nil {
-				return sum, errors.Join(append(errs, ctx.Err(), w.close())...)
+				err := errors.Join(append(errs, ctx.Err(), end())...)
+				return sum, err
 			}
 			if err != nil {
 				r.Failed = &Failure{err.Error()}
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}
 			if err := sum.Add(out, r); err != nil {
-				return sum, errors.Join(err, w.close())
+				return sum, errors.Join(err, end())
 			}
 		}
 	}
-	errs = append(errs, w.close(), sum.End(out, j.dir))
+	errs = append(errs, end(), sum.End(out, j.dir))
 	if len(sum.Sessions) == 0 {
 		errs = append(errs, errors.New("no session was found in FROM: convolog inspect FROM describes the files"))
 	}

@@ -111,6 +111,14 @@ func (s *Summary) Add(out io.Writer, r Result) error {
 	return err
 }
 
+// fail notes that no session was written.
+func (s *Summary) fail(err error) {
+	for i := range s.Sessions {
+		s.Sessions[i].Failed = cmp.Or(s.Sessions[i].Failed, &Failure{err.Error()})
+	}
+	s.Failed, s.Lost, s.Aside = len(s.Sessions), dialect.Losses{}, map[string]int{}
+}
+
 // End prints the sums after the last result: the losses by kind and number, in a dry run
 // before anything is written.
 func (s *Summary) End(out io.Writer, to string) error {
