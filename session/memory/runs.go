@@ -287,8 +287,9 @@ func beginningOf(ctx context.Context, s *session.Session, read reading, from int
 
 // closed returns the index of the first message of the unfinished turn, or the
 // number of messages, and the first entry of that turn. All messages before the
-// index were appended before all others.
-func closed(fold *rebuild.Fold) (at int, open string) {
+// index were appended before all others. If unanswered is set, only calls keep a turn
+// unfinished.
+func closed(fold *rebuild.Fold, unanswered bool) (at int, open string) {
 	h, p := fold.History(), fold.Pending()
 	at = len(h.Messages)
 	waiting := func(o transcript.Origin) bool { // for a person, or approved
@@ -300,7 +301,7 @@ func closed(fold *rebuild.Fold) (at int, open string) {
 	switch {
 	case first >= 0:
 		at = turnOf(h, first)
-	case p.Owed:
+	case p.Owed && (!unanswered || len(p.Calls) > 0):
 		at = turnOf(h, at-1)
 	}
 	for {

@@ -80,8 +80,11 @@ func (q *Request) ownQueue(s *session.Session, m ownText) (queued struct {
 	return queued, err
 }
 
-func (q *Request) ownCommit(s *session.Session, _ none) (memory.Committed, error) {
-	done, err := memory.Commit(q.Context(), s, nil)
+func (q *Request) ownCommit(s *session.Session, o struct {
+	Unanswered bool `json:"unanswered,omitempty"` // also close a turn that waits for an answer
+},
+) (memory.Committed, error) {
+	done, err := memory.Commit(q.Context(), s, &memory.CommitOptions{Unanswered: o.Unanswered})
 	if err == nil {
 		q.Learn(s)
 	}

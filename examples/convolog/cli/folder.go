@@ -114,7 +114,9 @@ func (f *folder) add(ctx context.Context, ref session.Ref, role transcript.Role,
 }
 
 func (f *folder) commit(ctx context.Context, ref session.Ref) (memory.Committed, error) {
-	return with(ctx, f, ref, func(s *session.Session) (memory.Committed, error) { return memory.Commit(ctx, s, nil) })
+	return with(ctx, f, ref, func(s *session.Session) (memory.Committed, error) {
+		return memory.Commit(ctx, s, &memory.CommitOptions{Unanswered: true})
+	})
 }
 
 func (f *folder) title(ctx context.Context, ref session.Ref, text string) (session.Info, error) {
