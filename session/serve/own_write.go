@@ -76,7 +76,7 @@ func (q *Request) ownQueue(s *session.Session, m ownText) (queued struct {
 	if err != nil {
 		return queued, Invalid(err.Error())
 	}
-	queued.Entry, err = q.Say(s, message.Content)
+	queued.Entry, err = q.Say(s, message.Content, "")
 	return queued, err
 }
 

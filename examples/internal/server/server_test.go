@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -145,4 +146,29 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	require.NoError(t, stop())
+}
+
+// The context of a chat is in the system prompt of its own turn.
+func TestContext(t *testing.T) {
+	t.Parallel()
+	c := Config{Addr: "localhost:0", Token: "your-key", Model: "scripted", Window: 100_000, Grace: time.Minute}
+	url, stop := started(t, t.TempDir(), c)
+	all := say(t, url, `{"message":"page","context":"page: payment.py"}`, "X-API-Key", "your-key")
+	require.Contains(t, deltas(t, all), "payment.py")
+	var done struct{ SessionID string }
+	require.NoError(t, json.Unmarshal([]byte(all[len(all)-1]), &done))
+	all = say(t, url, `{"message":"page","sessionId":"`+done.SessionID+`"}`, "X-API-Key", "your-key")
+	require.NotContains(t, deltas(t, all), "payment.py")
+	require.NoError(t, stop())
+}
+
+// deltas returns the text of events.
+func deltas(t *testing.T, events []string) (text string) {
+	t.Helper()
+	for _, e := range events {
+		var one struct{ Text string }
+		require.NoError(t, json.Unmarshal([]byte(e), &one))
+		text += one.Text
+	}
+	return text
 }
