@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/examples/internal/anthropic"
+	"github.com/convolog/convolog/examples/internal/remember"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
@@ -114,6 +115,8 @@ func runTool(_ context.Context, c rebuild.PendingCall) (transcript.Message, erro
 func scripted(window int) *guardtest.Model {
 	answer := func(r guardtest.Request) guardtest.Answer {
 		switch results := r.Results(); {
+		case len(r.Tools) == 0 && strings.Contains(r.UserText(), "</conversation>"):
+			return guardtest.Say(remember.Candidates(r.UserText()))
 		case r.UserText() == "" && len(results) > 0:
 			return guardtest.Say("It is " + results[0].Text() + ".")
 		case r.UserText() == "time" && len(r.Tools) > 0:

@@ -172,3 +172,32 @@ func deltas(t *testing.T, events []string) (text string) {
 	}
 	return text
 }
+
+// A commit extracts memories of the user default, and the next search finds them.
+func TestMemories(t *testing.T) {
+	t.Parallel()
+	c := Config{Addr: "localhost:0", Token: "your-key", Model: "scripted", Window: 100_000, Grace: time.Minute, Memories: t.TempDir()}
+	url, stop := started(t, t.TempDir(), c)
+	ask := func(path, body string) (result map[string]any) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/"+path, bytes.NewBufferString(body))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-API-Key", "your-key")
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = resp.Body.Close() }()
+		require.Equal(t, http.StatusOK, resp.StatusCode, path)
+		var answer struct{ Result map[string]any }
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+		return answer.Result
+	}
+	events := say(t, url, `{"message":"I prefer green tea."}`, "X-API-Key", "your-key")
+	var last struct{ SessionID string }
+	require.NoError(t, json.Unmarshal([]byte(events[len(events)-1]), &last))
+	require.EqualValues(t, 1, ask("sessions/"+last.SessionID+"/commit", `{}`)["memories_extracted"])
+	found := ask("search/search", `{"query":"tea"}`)["memories"].([]any)
+	require.Len(t, found, 1)
+	require.Equal(t, "I prefer green tea.", found[0].(map[string]any)["abstract"])
+	require.NoError(t, stop())
+	require.DirExists(t, filepath.Join(c.Memories, "owners", "default"))
+}
