@@ -1,10 +1,13 @@
 package serve_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -312,4 +315,31 @@ func TestVikingContext(t *testing.T) {
 	require.Contains(t, c.ask(501, "POST", one+"/extract", nil), "a commit extracts")
 	c.ask(404, "POST", "/api/v1/sessions/two/extract", nil)
 	c.ask(501, "GET", "/api/v1/content/read?uri=viking://session/one/", nil)
+}
+
+// The document lists the routes of today's program, and no others.
+func TestVikingRoutes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/PARITY.md")
+	require.NoError(t, err)
+	_, text, _ = bytes.Cut(text, []byte("### Routes of today's OpenViking\n"))
+	text, _, _ = bytes.Cut(text, []byte("\n## "))
+	listed := map[string]bool{}
+	for _, found := range regexp.MustCompile("`([A-Z]+ /[^`?]*)[^`]*`").FindAllSubmatch(text, -1) {
+		listed[string(found[1])] = true
+	}
+	served := map[string]bool{}
+	for _, r := range openviking.New("main").Routes {
+		served[r.Method+" "+r.Path] = true
+	}
+	for route := range listed {
+		require.True(t, served[route], "%s is not served", route)
+	}
+	seeds := []string{ // of the program that the rows above are about
+		"POST /api/v1/sessions", "GET /api/v1/sessions", "DELETE /api/v1/sessions/{id}", "POST /api/v1/sessions/{id}/messages", "POST /api/v1/sessions/{id}/used",
+		"POST /api/v1/sessions/{id}/commit", "GET /api/v1/sessions/{id}/archives/{archive}", "POST /api/v1/search/search", "GET /api/v1/fs/ls", "DELETE /api/v1/fs",
+	}
+	for route := range served {
+		require.True(t, listed[route] != slices.Contains(seeds, route), "%s: list it once", route)
+	}
 }
