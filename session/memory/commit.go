@@ -29,6 +29,9 @@ type CommitOptions struct {
 	// Timeout is how long the summarizer may take; 0 means the timeout of
 	// Compact in the [session.Options].
 	Timeout time.Duration
+	// Leave is how many of the newest messages stay for the next commit, with the rest of
+	// their turns. Results of tools do not count.
+	Leave int
 	// Unanswered also closes a turn that waits for an answer, for sessions that only
 	// record messages. Calls without a result still keep their turn open, and so does
 	// a running turn: Commit holds the turn lock to exclude one.
@@ -40,9 +43,11 @@ type CommitOptions struct {
 // Committed is the result of [Commit].
 type Committed struct {
 	// Reason explains why no chapter was closed: "no_messages" if every message
-	// is in a chapter, "turn_open" if only the running turn is new.
+	// is in a chapter, "turn_open" if only the running turn is new, "all_left" if Leave
+	// leaves all new messages.
 	Reason string `json:"reason,omitempty"`
-	// Open counts the messages of the unfinished turn, which stay for the next commit.
+	// Open counts the messages that stay for the next commit: of the unfinished turn, and
+	// by Leave.
 	Open int `json:"open,omitempty"`
 
 	Chapter  string `json:"chapter,omitempty"`  // its name, such as "chapter_001"; empty if none was closed
@@ -58,6 +63,7 @@ type Committed struct {
 const (
 	nothingNew = "no_messages"
 	turnOpen   = "turn_open"
+	allLeft    = "all_left"
 )
 
 // Commit closes a chapter with the entries of the history that are in no chapter,
@@ -135,7 +141,10 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 		return Committed{}, err
 	}
 	if a.new.messages == 0 {
-		if a.new.open > 0 {
+		switch {
+		case a.new.open > 0 && a.opts.Leave > 0:
+			return Committed{Reason: allLeft, Open: a.new.open}, nil
+		case a.new.open > 0:
 			return Committed{Reason: turnOpen, Open: a.new.open}, nil
 		}
 		return Committed{Reason: nothingNew}, nil
@@ -178,7 +187,7 @@ func (a *closing) survey(ctx context.Context) error {
 		}
 		a.options, err = v.CompactOptions(&compact.Options{Summarizer: a.opts.Summarizer, Timeout: a.opts.Timeout})
 		a.rev, a.end, a.history, a.failures = info.Rev, v.End(), v.Fold().History(), failures(v)
-		a.to, open = closed(v.Fold(), a.opts.Unanswered)
+		a.to, open = closed(v.Fold(), a.opts.Leave, a.opts.Unanswered)
 		a.commit.Owner = info.Owner
 		return nil, err
 	})

@@ -57,3 +57,28 @@ func TestCommitUnanswered(t *testing.T) {
 		require.Contains(t, storetest.History(t, s), "sugar?")
 	})
 }
+
+// Leave keeps the newest messages live, in whole turns, and the history shows them.
+func TestCommitLeave(t *testing.T) {
+	t.Parallel()
+	each(t, vikingly(), func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
+		some := &memory.CommitOptions{Leave: 3}
+		require.Equal(t, memory.Committed{Reason: "no_messages"}, commit(t, s, some))
+		storetest.Talk(t, s, 1, 2)
+		require.Equal(t, memory.Committed{Reason: "all_left", Open: 4}, commit(t, s, some))
+		all := live(t, s)
+		for n := 3; n < 7; n++ { // each commit leaves the last two turns
+			storetest.Talk(t, s, n, 1)
+			all = append(all, live(t, s)[4:]...)
+			done := commit(t, s, some)
+			require.Equal(t, []int{2, 4}, []int{done.Messages, done.Open})
+			require.Equal(t, all[2*(n-3):2*(n-2)], inChapter(t, s, done.Chapter))
+			require.Equal(t, all[2*(n-2):], live(t, s))
+			require.Contains(t, storetest.History(t, s), all[2*(n-2)])
+		}
+		storetest.Add(t, s, transcript.UserText("open?"))
+		require.Equal(t, 1, commit(t, s, nil).Open)
+		require.Equal(t, []string{"open?"}, live(t, s))
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -304,11 +305,16 @@ func TestVikingContext(t *testing.T) {
 	stats := all["stats"].(map[string]any)
 	require.Equal(t, all["estimatedTokens"], stats["activeTokens"].(float64)+stats["archiveTokens"].(float64))
 	require.EqualValues(t, 1, stats["totalArchives"])
+	done := c.object("POST", one+"/commit", map[string]any{"keep_recent_count": 10})
+	require.Equal(t, []any{false, "all_left", 6.0}, []any{done["archived"], done["reason"], done["not_archived"]})
 	some := c.object("GET", one+"/context?token_budget=60", nil)
 	require.LessOrEqual(t, some["estimatedTokens"], 60.0)
 	require.Len(t, some["messages"], 2)
 	require.Contains(t, fmt.Sprint(some["messages"]), "cup 2")
 	c.ask(400, "GET", one+"/context?token_budget=-1", nil)
+	done = c.object("POST", one+"/commit", map[string]any{"keep_recent_count": 2})
+	require.Equal(t, []any{true, 2.0}, []any{done["archived"], done["not_archived"]})
+	require.Len(t, c.object("GET", one+"/context", nil)["messages"], 2)
 
 	require.Contains(t, c.object("PATCH", one+"/config", map[string]any{"auto_commit_policy": nil}), "auto_commit_policy")
 	require.Contains(t, c.ask(501, "PATCH", one+"/config", map[string]any{"auto_commit_policy": map[string]any{"message_count_threshold": 10}}), "settings")
@@ -342,4 +348,25 @@ func TestVikingRoutes(t *testing.T) {
 	for route := range served {
 		require.True(t, listed[route] != slices.Contains(seeds, route), "%s: list it once", route)
 	}
+}
+
+// Concurrent messages to a missing session make one session and are all in it.
+func TestVikingCreateOnce(t *testing.T) {
+	t.Parallel()
+	c, store := viking(t, nil)
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			resp := call(t, "POST", c.url+"/api/v1/sessions/one/messages", userText(fmt.Sprint("text ", i)))
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("text %d: %s", i, resp.Status)
+			}
+		})
+	}
+	group.Wait()
+	infos, err := store.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+	require.Equal(t, "default", infos[0].Owner)
+	require.EqualValues(t, 8, c.object("GET", "/api/v1/sessions/one", nil)["message_count"])
 }

@@ -12,12 +12,15 @@ import (
 )
 
 type (
+	commitBody struct {
+		Keep int `json:"keep_recent_count"` // of the newest messages that stay live
+	}
 	commitResult struct {
 		ID          string       `json:"session_id"`
 		Status      string       `json:"status"`
 		Archived    bool         `json:"archived"`
 		Reason      string       `json:"reason,omitempty"` // why no message was archived, as in memory.Committed
-		NotArchived int          `json:"not_archived"`     // messages of an unfinished turn
+		NotArchived int          `json:"not_archived"`     // messages of an unfinished turn, and kept ones
 		ArchiveURI  string       `json:"archive_uri,omitempty"`
 		Task        string       `json:"task_id,omitempty"`
 		Memories    int          `json:"memories_extracted"`
@@ -46,10 +49,11 @@ type (
 )
 
 func commit(q *serve.Request, s *session.Session) error {
-	if err := q.Decode(&struct{}{}); err != nil {
+	var body commitBody
+	if err := q.Decode(&body); err != nil {
 		return err
 	}
-	done, err := memory.Commit(q.Context(), s, &memory.CommitOptions{Unanswered: true})
+	done, err := memory.Commit(q.Context(), s, &memory.CommitOptions{Leave: body.Keep, Unanswered: true})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func New(agent string) serve.Surface {
 		{Method: "GET", Path: "/api/v1/sessions/{id}/tool-results/{call}", Summary: "Read the result of a tool.", In: resultQuery{}, Out: answer[toolText]{}, Do: sf.about(readResult)},
 		{Method: "GET", Path: "/api/v1/sessions/{id}/tool-results/{call}/search", Summary: "Search the result of a tool.", In: matchQuery{}, Out: answer[toolMatches]{}, Do: sf.about(matchResult)},
 		{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record used contexts and skills.", In: useBody{}, Out: answer[sessionUse]{}, Do: sf.about(used)},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages.", In: struct{}{}, Out: answer[commitResult]{}, Do: sf.about(commit)},
+		{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages.", In: commitBody{}, Out: answer[commitResult]{}, Do: sf.about(commit)},
 		{Method: "GET", Path: "/api/v1/sessions/{id}/archives/{archive}", Summary: "Read an archive.", Out: answer[archive]{}, Do: sf.about(readArchive)},
 		{Method: "POST", Path: "/api/v1/search/search", Summary: "Search memories or conversations.", In: queryBody{}, Out: answer[searchResult]{}, Do: sf.search},
 		{Method: "POST", Path: "/api/v1/search/find", Summary: "Search without a session.", In: queryBody{}, Out: answer[searchResult]{}, Do: sf.search},
