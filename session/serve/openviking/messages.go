@@ -106,12 +106,17 @@ func (m messageBody) items() (items []transcript.Item, err error) {
 	if len(m.Parts) == 0 {
 		return []transcript.Item{text}, nil
 	}
-	for i, raw := range m.Parts {
-		if m.Parts[i], err = checkPart(raw); err != nil {
+	return itemsOf(m.Role, m.Parts)
+}
+
+// itemsOf returns a message of parts, read as a line of OpenViking.
+func itemsOf(role string, parts []json.RawMessage) (items []transcript.Item, err error) {
+	for i, raw := range parts {
+		if parts[i], err = checkPart(raw); err != nil {
 			return nil, serve.Invalid(err.Error())
 		}
 	}
-	line, err := json.Marshal(m)
+	line, err := json.Marshal(messageBody{Role: role, Parts: parts})
 	if err != nil {
 		return nil, err
 	}
