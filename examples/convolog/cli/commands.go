@@ -70,7 +70,7 @@ func commands() []command {
 		{"convert", "FROM... FOLDER", "to for from zone model n", files, "Write transcripts in another form to a folder; --to native imports them. No file is overwritten. -n only lists the losses.", convertFiles},
 		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
 		{"merge", "FROM TO", "n", files, "Merge a store, or one transcript such as a conflict copy of a sync program, into a store. A session that both have continued gets a fork. Nothing is deleted.", copyStore},
-		{"serve", "", "addr page mask", files, "Serve the folder over HTTP, for holders of the token. Without a token, make one.", serveFolder},
+		{"serve", "", "addr page memories model mask", files, "Serve the folder over HTTP, for holders of the token. Without a token, make one. With --memories, a commit extracts memories with --model and the key in ANTHROPIC_API_KEY.", serveFolder},
 	}
 }
 

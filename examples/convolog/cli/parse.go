@@ -52,7 +52,7 @@ type options struct {
 	now             bool
 	repair, page    bool
 	mask            bool
-	addr            string
+	addr, memories  string
 }
 
 // filters returns the filters that the flags select.
@@ -120,6 +120,7 @@ var flagDefs = []flagDef{
 	{"zone", "ZONE", "the zone of times without one, such as Europe/Lisbon", func(o *options) any { return &o.zone }},
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},
 	{"addr", "ADDRESS", "the address; the default is 127.0.0.1:1933", func(o *options) any { return &o.addr }},
+	{"memories", "URL", "extract memories: the URL of an Anthropic-like service", func(o *options) any { return &o.memories }},
 	{"page", "", "also serve a page for browsers at /page", func(o *options) any { return &o.page }},
 }
 
