@@ -20,16 +20,19 @@ func (q *Request) Say(s *session.Session, content []transcript.Block) (entry str
 	if len(pending.Queued) >= q.sv.opts.Queue {
 		return "", errFull
 	}
-	cond := session.Cond{}
-	if key := q.Header.Get("Idempotency-Key"); key != "" {
-		cond.Idem = "http:" + key
-	}
-	done, err := s.AppendIf(context.WithoutCancel(q.Context()), cond, transcript.Queued{Content: content})
+	done, err := s.AppendIf(context.WithoutCancel(q.Context()), q.once(), transcript.Queued{Content: content})
 	if err != nil {
 		return "", err
 	}
 	q.sv.answer(s)
 	return done.IDs[0], nil
+}
+
+func (q *Request) once() (cond session.Cond) {
+	if key := q.Header.Get("Idempotency-Key"); key != "" {
+		cond.Idem = "http:" + key
+	}
+	return cond
 }
 
 // runningTurn returns the entry after which the unfinished or next answer begins, or "" if
