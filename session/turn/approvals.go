@@ -14,9 +14,9 @@ import (
 
 // An Approval is a call that waits for a decision of a person, see [Decide].
 type Approval struct {
-	Session session.Info
-	Call    rebuild.PendingCall
-	Since   time.Time // when the call was held
+	Session session.Info        `json:"session"`
+	Call    rebuild.PendingCall `json:"call"`
+	Since   time.Time           `json:"since"` // when the call was held
 }
 
 // Approvals yields the held calls of all sessions that opts select; nil selects the live
