@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -119,9 +120,7 @@ func (a *attempt) run(ctx context.Context, body []byte) (*transcript.Response, e
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range a.c.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, a.c.Header)
 	req.Header.Set("Content-Type", "application/json")
 	client := *cmp.Or(a.c.HTTP, http.DefaultClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -211,7 +210,7 @@ func (c *Client) redact(err error) error {
 	}
 	var pairs []string
 	for _, values := range c.Header {
-		for _, word := range strings.Fields(strings.Join(values, " ")) {
+		for word := range strings.FieldsSeq(strings.Join(values, " ")) {
 			if len(word) >= 12 {
 				pairs = append(pairs, word, "[key]")
 			}
