@@ -78,6 +78,7 @@ var imports = map[string][]string{
 	"rebuild/wire/openairesponses":   {"internal/jsontext", "internal/neutral", "rebuild", "rebuild/wire", "rebuild/wire/internal/format", "rebuild/wire/internal/js", "rebuild/wire/internal/openai", "transcript"},
 	"compact":                        {"internal/lazy", "internal/neutral", "internal/quote", "internal/words", "internal/recalltool", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},
 	"guard":                          {"internal/imagesize", "internal/lazy", "internal/neutral", "internal/quote", "internal/recalltool", "rebuild", "transcript", "transcript/tokens"},
+	"guard/httpclient":               {"guard", "rebuild", "rebuild/wire", "rebuild/wire/anthropic", "rebuild/wire/openaichat", "transcript"},
 	"guard/guardtest":                {"internal/lazy", "internal/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":                 {"transcript"},
 	"session/driver/memdriver":       {"session/driver", "transcript"},
@@ -135,6 +136,7 @@ var formats = []string{
 var testImports = map[string][]string{
 	"compact":                      formats,
 	"guard/guardtest":              slices.Concat(formats, []string{"guard", "rebuild"}),
+	"guard/httpclient":             {"session", "session/driver/memdriver"},
 	"guard":                        slices.Concat(formats, []string{"session", "session/driver/memdriver"}),
 	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),

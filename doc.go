@@ -15,7 +15,8 @@
 //     reads the answers.
 //   - compact plans what of a history to summarise, and has it summarised.
 //   - guard carries a call to a model through the overflow of its context
-//     window. guard/guardtest is a strict model for tests.
+//     window. guard/httpclient calls a service over HTTP, and guard/guardtest is
+//     a strict model for tests.
 //
 // Imports point one way: transcript <- rebuild <- compact, guard <- session.
 // Package session/exchange, above all of them, brings sessions of other programs

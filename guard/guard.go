@@ -165,7 +165,8 @@ func (g *Guard) inspect(r *transcript.Response, answer any) (Outcome, bool) {
 }
 
 // Client is a model. An application implements it once for all packages in this module
-// that call a model. [Do] takes a function instead, whose result may be of any type.
+// that call a model, or uses a client of package guard/httpclient. [Do] takes a function
+// instead, whose result may be of any type.
 type Client interface {
 	// Complete sends a request and returns the answer. If an error cuts the answer, it
 	// returns the received part with the error.

@@ -26,11 +26,40 @@ type Pending struct {
 	Cut bool `json:"cut,omitempty"`
 }
 
+// A Wait is the next step of unfinished work. The zero value means that no work is
+// unfinished.
+type Wait string
+
+// The steps. If several are due, the first of this list counts.
+const (
+	WaitApproval Wait = "approval" // a call is held for a decision
+	WaitTool     Wait = "tool"     // a call lacks its result
+	WaitAnswer   Wait = "answer"   // it is the model's turn, or texts are queued
+	WaitAny      Wait = "any"      // any of them; only in filters
+)
+
+// Waits returns the next step of the work. A rejected call waits for no tool: its
+// rejection is its result.
+func (p Pending) Waits() (next Wait) {
+	if p.Owed || len(p.Queued) > 0 {
+		next = WaitAnswer
+	}
+	for _, c := range p.Calls {
+		switch c.State {
+		case Held:
+			return WaitApproval
+		case NotStarted, Approved, Dispatched:
+			next = WaitTool
+		case Rejected:
+		}
+	}
+	return next
+}
+
 // Pending returns the unfinished work at the end of the history.
 func (f *Fold) Pending() Pending {
 	a, p := f.live(), Pending{Queued: f.standing.Queued}
-	msgs := a.render(nil)
-	if len(a.items) == 0 || len(msgs) == 0 {
+	if len(a.items) == 0 {
 		return p
 	}
 	items, halted := a.items[a.last().first:], false
@@ -38,7 +67,13 @@ func (f *Fold) Pending() Pending {
 		halted = halted || items[n].end() == stopped
 		items = items[:n]
 	}
-	p.Owed = !halted && msgs[len(msgs)-1].Role == transcript.RoleUser && len(items) > 0 && !items[len(items)-1].concludes()
+	if len(items) == 0 || !items[len(items)-1].concludes() { // else rendering would be in vain
+		msgs := a.render(nil)
+		if len(msgs) == 0 {
+			return p
+		}
+		p.Owed = !halted && msgs[len(msgs)-1].Role == transcript.RoleUser && len(items) > 0
+	}
 	spoken := len(items) // the number of items up to the last answer
 	for spoken > 0 && !items[spoken-1].answer {
 		spoken--

@@ -54,11 +54,11 @@ type Cond struct {
 type Appended struct {
 	IDs []string `json:"ids"` // of the entries, in the order of their lines
 	// Repeated reports that nothing was written, because the same items were
-	// appended earlier under the same idempotency key. If the session lacks their
-	// lines, as a fork that begins after them does, IDs holds only the first.
+	// appended earlier under the same idempotency key. Their answer follows the last
+	// of IDs, see [Session.Follow]. If the session lacks their lines, as a fork that
+	// begins after them does, IDs holds only the first.
 	Repeated bool `json:"repeated,omitempty"`
-	// Rewound reports that the repeated entries are no longer part of the
-	// history: a later rewind took them back.
+	// Rewound reports that a later rewind took the repeated entries back.
 	Rewound bool `json:"rewound,omitempty"`
 }
 

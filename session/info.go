@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -37,6 +38,7 @@ type Info struct {
 	State       State         `json:"state,omitempty"`
 	Trashed     time.Time     `json:"trashed,omitzero"` // when it was put into the trash; only in the state [Trashed]
 	Keep        bool          `json:"keep,omitempty"`
+	Waits       rebuild.Wait  `json:"waits,omitempty"` // the next step of unfinished work; in a list exact only with [ListOptions].Waits
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
 	// Rev is how often entries were erased or replaced in the session. A program that has shown
 	// the session to a model must not write the model's words when Rev has changed:
@@ -79,7 +81,7 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, End: row.Size, Compactions: row.Compactions,
-		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Keep: row.Keep, Usage: row.Usage,
+		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Keep: row.Keep, Waits: rebuild.Wait(row.Waits), Usage: row.Usage,
 		Rev: row.Rev, Cursor: cursorOf(row), Base: row.Base, Descent: slices.Clone(row.Descent), Parent: row.Parent,
 	}
 	if info.State == Trashed {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -39,6 +40,8 @@ type ListOptions struct {
 
 	Owner string `json:"owner,omitempty"` // exactly
 	Label string `json:"label,omitempty"` // one of the session's labels, exactly
+	// Waits is the next step of unfinished work, or [rebuild.WaitAny]; a running turn counts.
+	Waits rebuild.Wait `json:"waits,omitempty"`
 
 	// Parent lists the sessions that this one has started, see [CreateOptions];
 	// Base lists its forks.
@@ -61,7 +64,7 @@ type ListOptions struct {
 // index, and only those transcripts for which the index may be out of date:
 // sessions in use by other processes, or by killed ones. Its cost depends on
 // the page and the rows that the filter skips. A malformed cursor gives an
-// [InputError], an unknown state one that matches [fs.ErrInvalid].
+// [InputError], an unknown state or step one that matches [fs.ErrInvalid].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	now := sync.OnceValue(st.opts.Now)
 	rows, err := st.listRows(ctx, opts, now)
@@ -79,8 +82,9 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		o = *opts
 	}
 	opts, o.Owner = &o, cmp.Or(o.Owner, st.owner)
-	if !slices.Contains([]State{Live, Archived, Trashed, Expired, AnyState, EveryState}, opts.State) {
-		return nil, fmt.Errorf("there is no state %q: %w", opts.State, fs.ErrInvalid)
+	if !slices.Contains([]State{Live, Archived, Trashed, Expired, AnyState, EveryState}, opts.State) ||
+		!slices.Contains([]rebuild.Wait{"", rebuild.WaitApproval, rebuild.WaitTool, rebuild.WaitAnswer, rebuild.WaitAny}, opts.Waits) {
+		return nil, fmt.Errorf("there is no state %q, or no step %q: %w", opts.State, opts.Waits, fs.ErrInvalid)
 	}
 	var after cursor
 	if opts.After != "" {
@@ -100,7 +104,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 			return nil, err
 		}
 		past := !opts.Until.IsZero() && !row.UpdatedAt.Before(opts.Until)
-		if past || row.UpdatedAt.Before(opts.Since) || opts.After != "" && after.Compare(row.Position()) >= 0 || !opts.fits(row, now) {
+		if past || row.UpdatedAt.Before(opts.Since) || opts.After != "" && after.Compare(row.Position()) >= 0 || !opts.fits(row, now) || !opts.awaits(row) {
 			return nil, nil
 		}
 		return []*driver.Row{&row}, nil
@@ -163,6 +167,10 @@ func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.
 	return row, ctx.Err()
 }
 
+func (o *ListOptions) awaits(row driver.Row) bool {
+	return o.Waits == "" || string(o.Waits) == row.Waits || o.Waits == rebuild.WaitAny && row.Waits != ""
+}
+
 // The first page is small, as most agents add little to a list over all agents;
 // later ones are larger.
 const (
@@ -192,10 +200,17 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 				return
 			}
 			for _, row := range rows {
-				if row.UpdatedAt.Before(opts.Since) || opts.fits(row, now) && !yield(row, nil) {
+				if row.UpdatedAt.Before(opts.Since) {
 					return
 				}
 				place = row.Position()
+				fits := opts.fits(row, now)
+				if fits && opts.Waits != "" && row.Stale {
+					row.Waits = st.table.Refresh(ctx, row).Waits
+				}
+				if fits && opts.awaits(row) && !yield(row, nil) {
+					return
+				}
 			}
 			if size == 0 || len(rows) < size {
 				return
@@ -246,5 +261,4 @@ func names(l transcript.Link, ref Ref) bool {
 	return ref == (Ref{}) || ref == linked(l)
 }
 
-// linked returns the session that a link is to.
 func linked(l transcript.Link) Ref { return Ref{Agent: l.Agent, ID: l.Session} }

@@ -20,13 +20,12 @@ import (
 	"io"
 	"io/fs"
 	"log"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
@@ -51,7 +50,7 @@ func main() {
 		if *model == "" {
 			log.Fatal("with -url, name the -model")
 		}
-		client = &anthropic.Client{URL: *url, APIKey: os.Getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
+		client = httpclient.Messages(*url, os.Getenv("ANTHROPIC_API_KEY"))
 	}
 	if err := run(context.Background(), *dir, client, *model, os.Stdout); err != nil {
 		log.Fatal(err)

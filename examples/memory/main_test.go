@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
@@ -90,7 +90,8 @@ func asked(r guardtest.Request) guardtest.Answer {
 // A service gets no request that it would refuse.
 func TestMemoryProvider(t *testing.T) {
 	service := &guardtest.Model{Answer: asked}
-	client := &anthropic.Client{URL: "HTTP://offline.invalid", APIKey: "key", HTTP: &http.Client{Transport: service}}
+	client := httpclient.Messages("HTTP://offline.invalid", "key")
+	client.HTTP = &http.Client{Transport: service}
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), t.TempDir(), client, "m", &out))
 	require.Contains(t, out.String(), "You have told me: My name is Ana")

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -26,7 +26,7 @@ const parallel = 8
 
 // agent is the loop around a model: ask, run the called tools, ask again.
 type agent struct {
-	model *anthropic.Client
+	model *httpclient.Client
 	guard *guard.Guard
 	tools *toolbox
 	out   *terminal

@@ -23,6 +23,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -33,10 +34,10 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
@@ -126,9 +127,9 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 		defer console.watch()()
 		screen = &terminal{w: out, width: console.width, color: console.color, moves: true}
 	}
-	model := &anthropic.Client{URL: c.url, APIKey: c.apiKey, HTTP: http.DefaultClient}
+	model := httpclient.Messages(cmp.Or(c.url, "http://scripted.invalid"), c.apiKey)
 	if c.url == "" {
-		model.URL, model.HTTP = "http://scripted.invalid", &http.Client{Transport: c.offline}
+		model.HTTP = &http.Client{Transport: c.offline}
 	}
 	compaction, err := c.compaction(model)
 	if err != nil {

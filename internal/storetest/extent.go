@@ -28,10 +28,10 @@ func Extent[T any](flag string, short, gate, long T) T {
 }
 
 // Few returns the number of samples for a test that starts no goroutines: n, or a fifth of
-// n with the race detector. The detector makes such a test many times slower and finds
-// nothing in it.
+// n with -short or the race detector. The detector makes such a test many times slower and
+// finds nothing in it.
 func Few(n int) int {
-	if Brief {
+	if Brief || testing.Short() {
 		return max(n/5, 1)
 	}
 	return n

@@ -207,7 +207,10 @@ func written(t *testing.T, text string, how byte) []byte {
 // The time for a run of characters without width, or of marks, grows with its length, even
 // if the query begins with one. If it grew with the square, this test would take hours.
 func TestLongRuns(t *testing.T) {
-	const n = 200_000
+	n := 200_000
+	if testing.Short() {
+		n /= 10
+	}
 	for _, mark := range []string{"\u00ad", "\u200b", "\u0301", "\u0344"} {
 		for _, text := range []string{"cafe", "café", `"café x"`} {
 			q, err := words.Parse(text, false)

@@ -36,6 +36,14 @@ func amount[T any](short, gate, long T) T {
 	return short
 }
 
+// few returns n, or a quarter of it with -short.
+func few(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 // A speaker is a format with a model and the service that answers it.
 type speaker struct {
 	name, model string

@@ -56,7 +56,7 @@ func TestReadRendered(t *testing.T) {
 	apis := []string{"anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"}
 	models := []string{model, "gpt-x", "gpt-x", geminiModel, bedrockModel}
 	more := [][]string{nil, openAIBlocks, openAIBlocks, geminiBlocks, bedrockBlocks}
-	for n := range amount(200, 1_000, 10_000) {
+	for n := range few(amount(200, 1_000, 10_000)) {
 		i := n % len(apis)
 		lines := randomLines(rnd, apis[i:i+1], models[i:i+1], more[i])
 		if rnd.IntN(3) > 0 {

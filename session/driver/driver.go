@@ -96,7 +96,8 @@ type Driver interface {
 	Put(ctx context.Context, row Row) error
 
 	// List returns the next n rows of an agent's sessions after a place, the
-	// newest first, with Current set; n 0 means all. The zero Position is before
+	// newest first, with Current set; n 0 means all. A row that lacks lines is Stale,
+	// unless List has brought it up to date. The zero Position is before
 	// the first row. A row that stays unchanged between two calls is on exactly
 	// one of two pages, even if others change. Without an agent List returns a row for
 	// each agent that has sessions, sorted, with Agent alone.
@@ -199,6 +200,9 @@ type Row struct {
 	TTL           int64     `json:"ttl,omitempty"`         // seconds
 	Keep          bool      `json:"keep,omitempty"`
 	Trashed       int64     `json:"trashed,omitempty"` // as in the last metadata; counts only while the session is archived
+	// Waits is the next step of the unfinished work at the end of the history, as
+	// the method Waits of rebuild.Pending names it. Empty means that no work is unfinished.
+	Waits string `json:"waits,omitempty"`
 	// Usage is the usage of the answers, by model. The map is never changed: an
 	// update makes a new map.
 	Usage map[string]Usage `json:"usage,omitempty"`
@@ -223,6 +227,9 @@ type Row struct {
 	// Current reports whether the session is the current one of its key. Only
 	// List sets it.
 	Current bool `json:"-"`
+
+	// Stale reports that the session may have lines after Size. Only List sets it.
+	Stale bool `json:"-"`
 }
 
 // Usage is the cost of the answers of one model, in tokens as the provider has

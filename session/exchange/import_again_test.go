@@ -25,6 +25,10 @@ import (
 // is written.
 func TestImportGrown(t *testing.T) {
 	diverged := map[dialect.Dialect]int{}
+	step := storetest.Extent(*storetest.Faults, 3, 1, 1)
+	if testing.Short() {
+		step *= 5
+	}
 	for _, dir := range foreignFolders(t) {
 		files := fstest.MapFS{}
 		for name, data := range treeOf(t, dir) {
@@ -42,7 +46,7 @@ func TestImportGrown(t *testing.T) {
 				if whole.Data[n-1] != '\n' {
 					continue
 				}
-				if line++; line%storetest.Extent(*storetest.Faults, 3, 1, 1) > 0 {
+				if line++; line%step > 0 {
 					continue
 				}
 				if !growFrom(t, files, s, n) {

@@ -45,6 +45,7 @@ var leaving = map[string]any{
 	"session.Appended":       session.Appended{},
 	"session.Compacted":      session.Compacted{},
 	"exchange.CopyResult":    exchange.CopyResult{},
+	"turn.Approval":          turn.Approval{},
 	"turn.Draft":             turn.Draft{},
 	"session.Health":         session.Health{},
 	"search.Hit":             search.Hit{},

@@ -81,18 +81,21 @@
 // event, and then the answer from its beginning.
 //
 // Text is streamed as often as the responder flushes its draft. Reasoning, calls and
-// results are sent when they are appended.
+// results are sent when they are appended. A stream ends with a terminal event whenever
+// the server can still write to the client. The server disconnects a client that reads
+// too slowly. After a reconnect the client continues where it was.
 //
-// A stream ends with a terminal event whenever the server can still write to the client.
-// The server disconnects a client that reads too slowly. After a reconnect the client
-// continues where it was.
+// A client that lost the answer to a POST repeats it with the same Idempotency-Key. Nothing
+// happens twice, and the answer names the entry of the first request. GET
+// .../entries?after=ENTRY or .../follow?after=ENTRY finds its answer. For a queued text
+// that follows the message of the user with ENTRY as its member queued.
 package serve
 
 // Decisions:
 //
-// Route tables feed the mux, the OpenAPI document and the safety tests, so none of these
-// can miss a route. One function authenticates each request, limits the store to the owner
-// and reads the body. One writer sets a deadline for each part of an answer.
+// Route tables feed the mux, the OpenAPI document and the safety tests. One function
+// authenticates each request, limits the store to the owner and reads the body. One writer
+// sets a deadline for each part of an answer.
 //
 // A stream is a function of the transcript (tail.go): equal entries give equal events
 // and IDs on every server, so resuming needs no buffer. Text is in a draft line before

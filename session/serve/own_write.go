@@ -51,11 +51,7 @@ func (q *Request) ownAppend(s *session.Session, m ownMessage) (session.Appended,
 	if err != nil {
 		return session.Appended{}, Invalid(err.Error())
 	}
-	idem := q.Header.Get("Idempotency-Key")
-	if idem != "" {
-		idem = "http:" + idem
-	}
-	return s.AppendIf(q.Context(), session.Cond{Idem: idem}, message)
+	return s.AppendIf(q.Context(), q.once(), message)
 }
 
 type ownText struct {

@@ -21,10 +21,6 @@ func (q *Request) Say(s *session.Session, content []transcript.Block, prompt str
 	if len(pending.Queued) >= q.sv.opts.Queue {
 		return "", errFull
 	}
-	cond := session.Cond{}
-	if key := q.Header.Get("Idempotency-Key"); key != "" {
-		cond.Idem = "http:" + key
-	}
 	var item transcript.Item = transcript.Queued{Content: content}
 	if prompt != "" {
 		data, err := json.Marshal(turnApp{prompt})
@@ -33,7 +29,7 @@ func (q *Request) Say(s *session.Session, content []transcript.Block, prompt str
 		}
 		item = transcript.WithApp(item, data)
 	}
-	done, err := s.AppendIf(context.WithoutCancel(q.Context()), cond, item)
+	done, err := s.AppendIf(context.WithoutCancel(q.Context()), q.once(), item)
 	if err != nil {
 		return "", err
 	}
@@ -65,6 +61,13 @@ func TurnPrompt(ctx context.Context, s *session.Session) (string, error) {
 		break
 	}
 	return app.Prompt, nil
+}
+
+func (q *Request) once() (cond session.Cond) {
+	if key := q.Header.Get("Idempotency-Key"); key != "" {
+		cond.Idem = "http:" + key
+	}
+	return cond
 }
 
 // runningTurn returns the entry after which the unfinished or next answer begins, or "" if

@@ -63,6 +63,24 @@ var rowMistakes = []mistake{
 			}), err
 		}
 	}},
+	{"takes rows for complete", "row/stale", func(b *broken) {
+		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent, after, n)
+			for i := range rows {
+				rows[i].Stale = false
+			}
+			return rows, err
+		}
+	}},
+	{"takes rows for incomplete", "row/stale", func(b *broken) {
+		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent, after, n)
+			for i := range rows {
+				rows[i].Stale = true
+			}
+			return rows, err
+		}
+	}},
 	{"does not sort", "row/agents", func(b *broken) {
 		b.listAgents(func(rows []driver.Row) []driver.Row {
 			slices.Reverse(rows)

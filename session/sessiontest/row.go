@@ -11,6 +11,7 @@ var rowRules = []rule{
 	{"row/put", "Get returns the row of a session. ... Put replaces the row of a session.", rowPut},
 	{"row/kept", "Gen, Owner and Key are kept as they are.", rowKept},
 	{"row/page", "List returns the next n rows of an agent's sessions after a place, the newest first, with Current set; n 0 means all. ... A row that stays unchanged between two calls is on exactly one of two pages, even if others change.", rowPage},
+	{"row/stale", "A row that lacks lines is Stale, unless List has brought it up to date.", rowStale},
 	{"row/agents", "Without an agent List returns a row for each agent that has sessions, sorted, with Agent alone.", rowAgents},
 }
 
@@ -24,7 +25,7 @@ func fullRow(row driver.Row, i int) driver.Row {
 	row.CreatedAt, row.UpdatedAt, row.LastUserAt = at, at.Add(time.Hour), at.Add(time.Minute)
 	row.Messages, row.Turns, row.TokenEstimate = 1+i, 2+i, 1<<30+i
 	row.LastID = "0198f000-0000-7000-8000-ffffffffffff"
-	row.TTL, row.Keep = 1<<33, true
+	row.TTL, row.Keep, row.Waits = 1<<33, true, "approval"
 	row.Usage = map[string]driver.Usage{"m": {Answers: 1, Input: 2, Output: 3, CacheRead: 4, CacheWrite: 5}, "": {Output: 1}}
 	return row
 }
@@ -120,6 +121,25 @@ func rowPage(c *check) {
 	}
 	c.wantIDs("the pages of a list that changes", got, want)
 	c.everywhere("opened again", c.state(d), d, other)
+}
+
+// rowStale lists a session whose row lacks lines that another process has appended.
+func rowStale(c *check) {
+	d, other := c.startTwo()
+	row := c.create(d, keyK)
+	c.put(d, row)
+	end := c.append(other, row.Ref(), c.notes(3)...).End
+	want := func(d driver.Driver) {
+		row = c.list(d, "main")[0]
+		c.errorIf(!row.Stale && row.Size != int64(end), "List: a row up to %d of a session that ends at %d is not Stale", row.Size, end)
+	}
+	want(d)
+	want(other)
+	d = c.restart()
+	want(d)
+	row.Size = int64(end)
+	c.put(d, row)
+	c.errorIf(c.list(d, "main")[0].Stale, "List: a row with all lines is Stale")
 }
 
 func rowAgents(c *check) {

@@ -24,7 +24,8 @@
 //
 // A call has a state, see [rebuild.CallState], which [session.Session.Pending] returns.
 // [Dispatch] and [Decide] change it if the state allows that: check and write are one
-// step, even against other processes. Calls are named by their entry IDs, because IDs of
-// tool calls may occur twice. If another program has written several calls in one line,
-// the ID of the line names those without a result.
+// step, even against other processes. [Approvals] finds the held calls of all sessions.
+// Calls are named by their entry IDs, because IDs of tool calls may occur twice. If
+// another program has written several calls in one line, the ID of the line names those
+// without a result.
 package turn

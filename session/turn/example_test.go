@@ -8,6 +8,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -86,4 +87,41 @@ func ExampleDecide() {
 	// Output:
 	// drop_table is held
 	// running drop_table
+}
+
+// The inbox of a person who approves calls, over all conversations of an owner.
+func ExampleApprovals() {
+	ctx := context.Background()
+	store := session.OpenDriver(memdriver.New(nil), nil)
+	defer func() { _ = store.Close() }()
+	ada, err := store.Scope("ada")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, tool := range []string{"drop_table", "list_tables", "send_mail"} {
+		s, err := ada.Create(ctx, session.Key{Agent: "main"}, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		answer := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ToolCallBlock{ID: "toolu_1", Name: tool, Input: []byte(`{}`)},
+		}}
+		ids, err := s.Append(ctx, transcript.UserText("use "+tool), &transcript.Response{Message: answer})
+		if err == nil && tool != "list_tables" {
+			err = turn.Decide(ctx, s, ids[len(ids)-1], transcript.Hold, "policy", "")
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	for a, err := range turn.Approvals(ctx, ada, nil) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s wants %s\n", a.Session.Title, a.Call.Call.Name)
+	}
+	// Unordered output:
+	// use drop_table wants drop_table
+	// use send_mail wants send_mail
 }

@@ -61,6 +61,10 @@ func checkDocument(t testing.TB, recs []transcript.Record, size int64) {
 // A document that ends anywhere yields the messages before its end, and the rest is
 // damage.
 func TestTornDocuments(t *testing.T) {
+	places := 400
+	if testing.Short() {
+		places = 40
+	}
 	for name, data := range fixtures(t) {
 		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
 		require.NoError(t, err)
@@ -69,7 +73,7 @@ func TestTornDocuments(t *testing.T) {
 		}
 		whole := messageLines(scan(t, d, string(data)))
 		most := 0
-		for n := 0; n < len(data); n += 1 + len(data)/400 { // some 400 places
+		for n := 0; n < len(data); n += 1 + len(data)/places {
 			recs := scan(t, d, string(data[:n]))
 			checkDocument(t, recs, int64(n))
 			got := messageLines(recs)

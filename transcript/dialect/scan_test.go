@@ -117,7 +117,11 @@ func TestScanGlued(t *testing.T) {
 			continue // torn itself
 		}
 		first := bytes.TrimSpace(lines[len(lines)-2])
-		for n := range first {
+		step := 1
+		if testing.Short() {
+			step = 7
+		}
+		for n := 0; n < len(first); n += step {
 			if c := first[n]; n == 0 || strings.ContainsRune(" :[,", rune(first[n-1])) || c == '{' {
 				continue // a value might follow
 			}

@@ -41,7 +41,7 @@ const (
 func commands() []command {
 	return []command{
 		{"session new", "[KEY]", newFlags + " mask", makes, "Make a session and print its ID. Without KEY it gets a new key.", newSession},
-		{"session list", "", listFlags + " limit", looks, "List sessions, newest message first.", listSessions},
+		{"session list", "", listFlags + " waits limit", looks, "List sessions, newest message first.", listSessions},
 		{"session get", "SESSION", "", looks, "Describe a session: its names, its numbers, pending work.", getSession},
 		{"session delete", "SESSION", "now yes", changes, "Put a session into the trash, or delete it now, for good.", deleteSession},
 		{"session add-message", "SESSION", "role content", changes, "Append a message.", addMessage},

@@ -125,6 +125,7 @@ func script(sh *shell) [][]string {
 		{"new", "session", "new", "main:cli:user", "--id", "alpha", "--title", "Porto", "--for", "alice"},
 		{"new-without", "session", "new", "--id", "beta"},
 		{"add", "session", "add-message", "alpha", "--role", "user", "--content", "What does a week in Porto cost?"},
+		{"list-waits", "session", "list", "--waits"},
 		{"add-answer", "--json", "session", "add-message", "--content", "About 900 euros.", "al", "--role=assistant"},
 		{"add-stdin", "session", "add-message", "main:cli:user", "--role", "user", "--content", "-"},
 		{"list", "session", "list"},

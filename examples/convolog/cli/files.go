@@ -15,9 +15,9 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/examples/convolog/internal/inspect"
-	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/examples/internal/token"
+	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
@@ -140,7 +140,7 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 		if c.model == "" {
 			return c.wrong("--memories needs the --model that extracts them")
 		}
-		client := &anthropic.Client{URL: c.memories, APIKey: c.getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
+		client := httpclient.Messages(c.memories, c.getenv("ANTHROPIC_API_KEY"))
 		if memories, err = memoriesOf(c.dir, memory.Model{Client: client, Name: c.model}); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/examples/internal/home"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
@@ -51,7 +52,7 @@ type options struct {
 	yes, dryRun     bool
 	now             bool
 	repair, page    bool
-	mask            bool
+	mask, waits     bool
 	addr, memories  string
 }
 
@@ -82,6 +83,7 @@ var flagDefs = []flagDef{
 	{"owner", "NAME", "only sessions of this owner", func(o *options) any { return &o.list.Owner }},
 	{"label", "LABEL", "only sessions with this label", func(o *options) any { return &o.list.Label }},
 	{"state", "STATE", "live (the default), expired, archived, trashed or any", func(o *options) any { return &o.state }},
+	{"waits", "", "only sessions with unfinished work", func(o *options) any { return &o.waits }},
 	{"limit", "N", "show at most N results", func(o *options) any { return &o.list.Limit }},
 
 	{"id", "ID", "the ID of the new session; the default is a new ID", func(o *options) any { return &o.create.ID }},
@@ -280,6 +282,9 @@ func (c *call) check() error {
 			return c.wrong("there is no time zone %q: name one such as Europe/Lisbon", c.zone)
 		}
 		c.times = zone
+	}
+	if c.waits {
+		c.list.Waits = rebuild.WaitAny
 	}
 	switch c.list.State = session.State(c.state); c.state {
 	case "", "live":

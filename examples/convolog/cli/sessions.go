@@ -109,6 +109,9 @@ func listSessions(ctx context.Context, c *call) error {
 			if i.State != session.Live {
 				what = "(" + string(i.State) + ") " + what
 			}
+			if c.waits {
+				what = "(waits for " + string(i.Waits) + ") " + what
+			}
 			if isAhead(i) {
 				what = "(dated ahead) " + what
 			}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/examples/internal/remember"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -23,7 +24,7 @@ import (
 
 // agent answers: ask the model, run the called tools, ask again.
 type agent struct {
-	model *anthropic.Client
+	model *httpclient.Client
 	guard *guard.Guard
 }
 
@@ -36,15 +37,16 @@ const maxRounds = 30
 const often = 100 * time.Millisecond
 
 func newAgent(c Config) *agent {
-	model := &anthropic.Client{URL: c.URL, APIKey: os.Getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
+	url := cmp.Or(c.URL, "http://scripted.invalid")
+	model := httpclient.Messages(url, os.Getenv("ANTHROPIC_API_KEY"))
 	if c.URL == "" {
-		model.URL, model.HTTP = "http://scripted.invalid", &http.Client{Transport: scripted(c.Window)}
+		model.HTTP = &http.Client{Transport: scripted(c.Window)}
 	}
 	return &agent{model, &guard.Guard{
 		Model: c.Model, System: system, Tools: []transcript.Tool{clock},
 		Window: c.Window, MaxOutput: min(wire.DefaultMaxOutput, c.Window/4),
 		// For refused parts of a request.
-		Endpoint: model.URL, Takes: wire.TakesOf(c.Model, model.URL), Format: anthropic.Format,
+		Endpoint: url, Takes: wire.TakesOf(c.Model, url), Format: model.Format,
 	}}
 }
 

@@ -136,7 +136,7 @@ func (st *storage) rows(agent string, after driver.Position, n int) []driver.Row
 	for ref, s := range st.sessions {
 		if ref.Agent == agent && (after == driver.Position{} || after.Compare(s.row.Position()) < 0) {
 			row := s.copyRow()
-			row.Current = st.current(row.KeyRef()) == s
+			row.Current, row.Stale = st.current(row.KeyRef()) == s, row.Size != int64(s.end())
 			rows = append(rows, row)
 		}
 	}

@@ -128,13 +128,14 @@ func (d *Driver) list(ctx context.Context, agent string, after driver.Position, 
 	}
 	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
 		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (driver.Row, error) {
+			var body, lines int64
 			var current bool
-			row, err := readRow(r, &current)
-			row.Current = current
+			row, err := readRow(r, &current, &body, &lines)
+			row.Current, row.Stale = current, row.Size != int64(cursorOf(body, lines))
 			return row, err
 		})
 		return err
-	}, "SELECT "+rowColumns+", "+isCurrent+`
+	}, "SELECT "+rowColumns+", "+isCurrent+`, t.body, t.lines
 		FROM {s}.sessions t
 		WHERE t.agent = $1 AND (t.updated_s, t.updated_ns, t.id) < ($2, $3, $4)
 		ORDER BY t.updated_s DESC, t.updated_ns DESC, t.id DESC LIMIT $5`,

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +34,51 @@ func TestLikeAFolder(t *testing.T) {
 	database := session.OpenDriver(d, nil)
 	defer func() { require.NoError(t, database.Close()) }()
 	require.Equal(t, live(t, folder), live(t, database))
+}
+
+// A process lists a session by the step that it waits for, before the appending process
+// has put a row or after it was killed.
+func TestWaits(t *testing.T) {
+	pool := poolOf(t, server)
+	schema := newSchema(t, pool)
+	open := func() *session.Store {
+		d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
+		require.NoError(t, err)
+		st := session.OpenDriver(d, &session.Options{Now: func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) }})
+		t.Cleanup(func() { require.NoError(t, st.Close()) })
+		return st
+	}
+	st, other := open(), open()
+	s, err := st.Create(t.Context(), session.Key{Agent: "main"}, nil)
+	require.NoError(t, err)
+	call := transcript.ToolCallBlock{ID: "c", Name: "map", Input: []byte(`{}`)}
+	entry := ""
+	for _, step := range []struct {
+		item func() transcript.Item
+		want rebuild.Wait
+	}{
+		{func() transcript.Item { return transcript.UserText("Where is Porto?") }, rebuild.WaitAnswer},
+		{func() transcript.Item {
+			return transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{call}}
+		}, rebuild.WaitTool},
+		{func() transcript.Item {
+			return transcript.Decision{Call: entry, CallID: "c", Verdict: transcript.Hold}
+		}, rebuild.WaitApproval},
+		{func() transcript.Item { return transcript.ToolResult("c", "41.15 N") }, rebuild.WaitAnswer},
+		{func() transcript.Item { return transcript.AssistantText("In Portugal.") }, ""},
+	} {
+		ids, err := s.Append(t.Context(), step.item())
+		require.NoError(t, err)
+		entry = ids[len(ids)-1]
+		for _, st := range []*session.Store{other, st, open()} {
+			infos, err := st.List(t.Context(), &session.ListOptions{Waits: rebuild.WaitAny})
+			require.NoError(t, err)
+			require.Equal(t, step.want != "", len(infos) == 1)
+			for _, i := range infos {
+				require.Equal(t, step.want, i.Waits)
+			}
+		}
+	}
 }
 
 var (
@@ -84,7 +130,7 @@ func live(t *testing.T, st *session.Store) string {
 			infos, err := st.List(ctx, &session.ListOptions{State: state})
 			require.NoError(t, err)
 			for _, i := range infos {
-				say("%s: %q %v %d messages, %d turns, current %t", what, i.Title, i.Labels, i.Messages, i.Turns, i.Current)
+				say("%s: %q %v %d messages, %d turns, current %t, waits %q", what, i.Title, i.Labels, i.Messages, i.Turns, i.Current, i.Waits)
 			}
 		}
 		for _, ref := range []session.Ref{s.Ref(), fork.Ref()} {

@@ -148,6 +148,26 @@ func (t *Table) PutRows(ctx context.Context, agent string, fill bool) {
 	}
 }
 
+// Refresh returns the row of a session with every line, and puts it unless the store is
+// read-only. If the session cannot be read, Refresh returns the known row.
+func (t *Table) Refresh(ctx context.Context, known driver.Row) driver.Row {
+	s, row := t.Acquire(known.Ref()), known
+	defer t.Release(s)
+	err := s.Do(func() (err error) {
+		if err = s.Sync(ctx); err == nil {
+			row, err = s.Row(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return known
+	}
+	if !s.o.ReadOnly {
+		_ = s.o.Driver.Put(ctx, row) // else the next list refreshes it again
+	}
+	return row
+}
+
 // Scan returns the function that reads the transcript of a session. If the session was
 // replaced, its state reads it again: a driver reports that once, and a caller may keep the
 // error to itself.

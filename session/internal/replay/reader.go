@@ -450,6 +450,7 @@ func (r *Reader) Row(scan Scan) (driver.Row, error) {
 	}
 	row := r.row
 	row.Size, row.Turns, row.TokenEstimate = int64(r.Next), r.Fold.Turns(), r.stored.Count(r.Fold)
+	row.Waits = string(r.Fold.Pending().Waits())
 	return row, nil
 }
 

@@ -12,7 +12,7 @@ import (
 
 // A summary makes the row of a session from its lines, one by one.
 type summary struct {
-	row        driver.Row // without Size, Turns and TokenEstimate: see [Reader.Row]
+	row        driver.Row // without Size, Turns, TokenEstimate and Waits: see [Reader.Row]
 	version    int        // of the format: set from the header, 0 before
 	copiedLeft int        // how many of the next lines are copies: set from the header, counted down by note
 }

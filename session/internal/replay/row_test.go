@@ -33,16 +33,16 @@ func TestRow(t *testing.T) {
 	}{
 		{batch: "u1 user  first question", change: func() {
 			want.Messages, want.Title, want.LastID, want.LastUserAt, want.UpdatedAt = 1, "first question", "u1", at(2), at(2)
-			want.Turns, want.TokenEstimate = 1, 2
+			want.Turns, want.TokenEstimate, want.Waits = 1, 2, "answer"
 		}},
 		{batch: "a1 answer m 3 yes; c1 call a1 id", change: func() {
 			want.Messages, want.LastID, want.UpdatedAt = 2, "c1", at(4)
 			want.Usage = map[string]driver.Usage{"m": {Answers: 1, Input: 3, Output: 1}}
-			want.TokenEstimate = 3
+			want.TokenEstimate, want.Waits = 3, "tool"
 		}},
-		{batch: "r1 result id done", change: func() { want.LastID, want.UpdatedAt = "r1", at(5) }},
+		{batch: "r1 result id done", change: func() { want.LastID, want.UpdatedAt, want.Waits = "r1", at(5), "answer" }},
 		{batch: "a2 answer m 4 yes", change: func() {
-			want.Messages, want.LastID, want.UpdatedAt, want.TokenEstimate = 3, "a2", at(6), 4
+			want.Messages, want.LastID, want.UpdatedAt, want.TokenEstimate, want.Waits = 3, "a2", at(6), 4, ""
 			want.Usage = map[string]driver.Usage{"m": {Answers: 2, Input: 7, Output: 2}}
 		}},
 		{batch: "a3 answer n 1 no", change: func() {
@@ -59,7 +59,7 @@ func TestRow(t *testing.T) {
 		{batch: "t title by hand", change: func() { want.Title, want.TitleByHand, want.LastID = "by hand", true, "t" }},
 		{batch: "u2 user second", change: func() {
 			want.Messages, want.LastID, want.LastUserAt, want.UpdatedAt = 5, "u2", at(12), at(12)
-			want.Turns, want.TokenEstimate = 2, 6
+			want.Turns, want.TokenEstimate, want.Waits = 2, 6, "answer"
 		}},
 		{batch: "g current 7", change: func() { want.Gen, want.LastID = 7, "g" }},
 		{batch: "g2 current 5", change: func() { want.LastID = "g2" }},

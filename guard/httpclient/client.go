@@ -1,0 +1,229 @@
+package httpclient
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Client calls one service. It is a [guard.Client]. Set its fields before the first
+// call; then several goroutines may use it.
+type Client struct {
+	// Format renders requests and reads answers: a Format of package wire. An answer
+	// whose media type is JSON or HTML is read whole, and any other as a stream.
+	Format Format
+	// URL receives the requests.
+	URL string
+	// Header goes into each request. Errors never contain its secrets: values of 12
+	// bytes or more.
+	Header http.Header
+	// Model and MaxOutput (tokens) are for requests that leave them empty.
+	Model     string
+	MaxOutput int
+	// HTTP sends the requests. Nil means [http.DefaultClient].
+	HTTP *http.Client
+	// Attempts is the number of times to send a request; 0 means 4, and 1 never repeats.
+	Attempts int
+	// MaxWait is the longest wait before an attempt, even if the service asks for a
+	// longer one; 0 means a minute.
+	MaxWait time.Duration
+	// MaxAnswer limits the bytes of an answer; 0 means 64 MiB.
+	MaxAnswer int64
+}
+
+// Format is the form of an API. The types Format of package wire implement it.
+type Format interface {
+	// Request renders the body of a call.
+	Request(req transcript.Request) (body []byte, report rebuild.Report, err error)
+	// Response reads a whole answer.
+	Response(body []byte) (*transcript.Response, error)
+	// NewStream returns a reader of a streamed answer.
+	NewStream() wire.Stream
+}
+
+// Messages returns a client for the Messages API, streamed. The base URL lacks the
+// version: "https://api.anthropic.com" for example.
+func Messages(baseURL, key string) *Client {
+	c := &Client{Format: anthropic.Format{Stream: true}, URL: strings.TrimSuffix(baseURL, "/") + "/v1/messages"}
+	c.Header = http.Header{"Anthropic-Version": {"2023-06-01"}}
+	if key != "" { // local services need none
+		c.Header.Set("X-Api-Key", key)
+	}
+	return c
+}
+
+// Chat returns a client for Chat Completions, streamed. The base URL includes the
+// version: "https://api.openai.com/v1" for example. For a service with a dialect, set
+// the Format.
+func Chat(baseURL, key string) *Client {
+	c := &Client{Format: openaichat.Format{Stream: true}, URL: strings.TrimSuffix(baseURL, "/") + "/chat/completions"}
+	if c.Header = (http.Header{}); key != "" {
+		c.Header.Set("Authorization", "Bearer "+key)
+	}
+	return c
+}
+
+// Complete implements [guard.Client].
+func (c *Client) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
+	return c.Stream(ctx, req, func(wire.Delta) {})
+}
+
+// Stream is like Complete, and calls show for each piece of the answer. An answer that
+// is not streamed is one piece. With a nil error the answer is complete. If ctx, the
+// network or the limit of its size cuts the answer, Stream returns the received part
+// with the error. If no part was received, the answer is nil. A refusal is a
+// [*wire.APIError], which [guard.Classify] understands.
+func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+	req.Model, req.MaxOutput = cmp.Or(req.Model, c.Model), cmp.Or(req.MaxOutput, c.MaxOutput)
+	body, _, err := c.Format.Request(req)
+	if err != nil {
+		return nil, err
+	}
+	for n := 1; ; n++ {
+		a := attempt{c: c, show: show}
+		answer, err := a.run(ctx, body)
+		again := err != nil && answer == nil && !a.shown && n < cmp.Or(c.Attempts, 4) && ctx.Err() == nil && passes(err)
+		if again && wait(ctx, waitOf(n, a.header.Get("Retry-After"), cmp.Or(c.MaxWait, time.Minute))) {
+			continue
+		}
+		err = c.redact(err)
+		if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = errors.Join(ctx.Err(), err)
+		}
+		return answer, err
+	}
+}
+
+// An attempt sends a request once.
+type attempt struct {
+	c      *Client
+	show   func(wire.Delta)
+	shown  bool        // a piece of the answer was shown
+	header http.Header // of the answer
+}
+
+func (a *attempt) run(ctx context.Context, body []byte) (*transcript.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.c.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, a.c.Header)
+	req.Header.Set("Content-Type", "application/json")
+	client := *cmp.Or(a.c.HTTP, http.DefaultClient)
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, &cutError{cmp.Or(ctx.Err(), err)}
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	a.header = resp.Header
+	id := cmp.Or(a.header.Get("Request-Id"), a.header.Get("X-Request-Id"))
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // even a cut one has a status
+		refusal := wire.NewAPIError(resp.StatusCode, text)
+		refusal.RequestID = cmp.Or(refusal.RequestID, id)
+		return nil, refusal
+	}
+	answer, err := a.read(&reader{ctx: ctx, r: resp.Body, left: cmp.Or(a.c.MaxAnswer, 64<<20)})
+	if answer != nil {
+		answer.RequestID = cmp.Or(id, answer.RequestID)
+	}
+	return answer, err
+}
+
+// read reads an answer. With an error it returns the part so far, or nil without any.
+func (a *attempt) read(body io.Reader) (*transcript.Response, error) {
+	if media := a.header.Get("Content-Type"); strings.Contains(media, "json") || strings.Contains(media, "html") {
+		return a.readWhole(body)
+	}
+	stream := a.c.Format.NewStream()
+	err := wire.ReadSSE(body, func(event []byte) error {
+		d, err := stream.Add(event)
+		if err == nil && d != (wire.Delta{}) {
+			a.shown = true
+			a.show(d)
+		}
+		return err
+	})
+	answer := stream.Response()
+	if err == nil && answer.StopReason == transcript.StopAborted {
+		err = &cutError{io.ErrUnexpectedEOF}
+	}
+	if err != nil && len(answer.Message.Content) == 0 {
+		return nil, err
+	}
+	return answer, err
+}
+
+func (a *attempt) readWhole(body io.Reader) (*transcript.Response, error) {
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := a.c.Format.Response(text)
+	if err == nil {
+		a.show(wire.Delta{Text: answer.Message.Text(), Done: true})
+	}
+	return answer, err
+}
+
+// A reader reads an answer up to a limit. Its errors but io.EOF are a cutError, or the
+// error of the context or the limit.
+type reader struct {
+	ctx  context.Context //nolint:containedctx // of the request
+	r    io.Reader
+	left int64
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p[:min(int64(len(p)), r.left+1)])
+	r.left -= int64(n)
+	switch {
+	case r.left < 0:
+		return 0, errors.New("the answer is larger than MaxAnswer")
+	case err == nil, errors.Is(err, io.EOF):
+	case r.ctx.Err() != nil:
+		err = r.ctx.Err()
+	default:
+		err = &cutError{err}
+	}
+	return n, err
+}
+
+// redact removes the values of the headers from an error.
+func (c *Client) redact(err error) error {
+	if err == nil {
+		return nil
+	}
+	var pairs []string
+	for _, values := range c.Header {
+		for word := range strings.FieldsSeq(strings.Join(values, " ")) {
+			if len(word) >= 12 {
+				pairs = append(pairs, word, "[key]")
+			}
+		}
+	}
+	secret := strings.NewReplacer(pairs...)
+	if refusal, ok := errors.AsType[*wire.APIError](err); ok {
+		clean := *refusal
+		clean.Message = secret.Replace(clean.Message)
+		return &clean
+	}
+	if text := err.Error(); secret.Replace(text) != text {
+		return errors.New(secret.Replace(text))
+	}
+	return fmt.Errorf("httpclient: %w", err)
+}

@@ -1,0 +1,30 @@
+// Package httpclient calls a model over HTTP, with the standard library alone.
+//
+// [Messages] makes a [Client] for Anthropic's Messages API and its imitators, and [Chat]
+// one for Chat Completions of OpenAI and its imitators:
+//
+//	client := httpclient.Messages("https://api.anthropic.com", os.Getenv("ANTHROPIC_API_KEY"))
+//	answer, err := guard.Complete(ctx, client, &guard.Guard{Model: "claude-sonnet-4-5"}, s)
+//
+// A program that shows text as it arrives calls [Client.Stream] in a guard.Do. For other
+// APIs of package wire, make a Client with the Format, the URL and the headers of the
+// service.
+//
+// # Retries
+//
+// A Client sends a request again, a few times, after these failures:
+//
+//   - the connection failed, or the server ended it
+//   - the status is 408, 429, or 500 and above, 529 included
+//   - the stream reports an overload or an error of the server
+//
+// It does so only before it has shown any part of the answer. It waits for the time in
+// Retry-After, as seconds or as a date. Without this header it waits a second, and then
+// twice as long each time. It returns other refusals at once, for example an exhausted
+// quota, an overflow, or a refused part: package guard cures the last two.
+//
+// # Limits
+//
+// A Client follows no redirects, because they could carry the key to another host. It
+// has no timeout of its own: use a context, or the timeouts of an [http.Transport].
+package httpclient
