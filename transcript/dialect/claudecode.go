@@ -4,6 +4,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // claudeCode reads the project files of Claude Code: rows with a uuid and the
@@ -51,87 +52,90 @@ func newClaudeCode() *claudeCode {
 	}
 }
 
-func (c *claudeCode) genuine(r record) bool {
-	return r.str("type") != "" && (r["uuid"] != nil || r["sessionId"] != nil)
+// Genuine implements the interface of a program.
+func (c *claudeCode) Genuine(r fields.Record) bool {
+	return r.Str("type") != "" && (r["uuid"] != nil || r["sessionId"] != nil)
 }
 
-func (c *claudeCode) decode(r record, offset int64) ([]transcript.Entry, error) {
-	id := r.str("uuid")
+// Decode implements the interface of a program.
+func (c *claudeCode) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+	id := r.Str("uuid")
 	if id == "" {
-		id = atOffset(offset)
+		id = fields.AtOffset(offset)
 	}
 	body, err := claudeBody(r)
 	if err != nil {
 		return nil, err
 	}
-	return one(id, r, "timestamp", body), nil
+	return fields.Entries(id, fields.Time(r["timestamp"]), body), nil
 }
 
-func claudeBody(r record) (transcript.Body, error) {
-	m := object(r["message"])
-	switch kind := r.text("type"); kind {
+func claudeBody(r fields.Record) (transcript.Body, error) {
+	m := fields.Of(r["message"])
+	switch kind := r.Text("type"); kind {
 	case "":
-		return nil, malformed("no type")
+		return nil, fields.Malformed("no type")
 	case "user", "assistant":
-		content, ok := m.content("content")
+		content, ok := m.Content("content")
 		if !ok || r["message"] == nil {
-			return nil, malformed(kind + ` row: unusable "message"`)
+			return nil, fields.Malformed(kind + ` row: unusable "message"`)
 		}
 		f := transcript.MessageLine{Kind: kind, Role: transcript.Role(kind)}
-		f = withContent(f, content, !jsontext.IsArray(m["content"]))
+		f = fields.WithContent(f, content, !jsontext.IsArray(m["content"]))
 		switch {
-		case r.flag("isCompactSummary"):
+		case r.Flag("isCompactSummary"):
 			return transcript.Compaction{Summary: words.Printable(f.Message().Text())}, nil
 		case kind == "user":
 			return f, nil
-		case r.flag("isApiErrorMessage") || m.str("model") == "<synthetic>":
-			return aside("excluded"), nil
+		case r.Flag("isApiErrorMessage") || m.Str("model") == "<synthetic>":
+			return fields.Aside("excluded"), nil
 		}
-		f.API, f.Model, f.RequestID = "anthropic", m.str("model"), r.str("requestId")
-		f.StopReason = transcript.StopReason(m.str("stop_reason"))
-		u := object(m["usage"])
+		f.API, f.Model, f.RequestID = "anthropic", m.Str("model"), r.Str("requestId")
+		f.StopReason = transcript.StopReason(m.Str("stop_reason"))
+		u := fields.Of(m["usage"])
 		f.Usage = transcript.Usage{
-			Input: u.number("input_tokens"), Output: u.number("output_tokens"),
-			CacheRead: u.number("cache_read_input_tokens"), CacheWrite: u.number("cache_creation_input_tokens"),
+			Input: u.Number("input_tokens"), Output: u.Number("output_tokens"),
+			CacheRead: u.Number("cache_read_input_tokens"), CacheWrite: u.Number("cache_creation_input_tokens"),
 		}
 		return f, nil
 	case "custom-title":
-		title := r.str("customTitle")
+		title := r.Str("customTitle")
 		return transcript.Meta{Title: &title}, nil
 	case "attachment":
 		prompt := queuedPrompt(r)
-		if content, ok := prompt.content("prompt"); ok && prompt != nil {
+		if content, ok := prompt.Content("prompt"); ok && prompt != nil {
 			f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
-			return withContent(f, content, !jsontext.IsArray(prompt["prompt"])), nil
+			return fields.WithContent(f, content, !jsontext.IsArray(prompt["prompt"])), nil
 		}
-		return aside(kind), nil
+		return fields.Aside(kind), nil
 	case "system", "progress", "summary", "ai-title", "tag", "file-history-snapshot", "queue-operation", "last-prompt", "agent-name":
-		return aside(kind), nil
+		return fields.Aside(kind), nil
 	default:
 		return transcript.Unknown{Kind: kind}, nil
 	}
 }
 
-func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcript.Entry) {
-	uuid := r.str("uuid")
+// Learn implements the interface of a program.
+func (c *claudeCode) Learn(r fields.Record, offset int64, made []transcript.Entry) {
+	uuid := r.Str("uuid")
 	if uuid == "" {
 		return
 	}
 	f, said := made[0].Body.(transcript.MessageLine)
 	_, summary := made[0].Body.(transcript.Compaction)
-	boundary := r.str("subtype") == "compact_boundary"
-	row := treeRow{offset: offset, entry: uuid, said: said, side: r.flag("isSidechain"), parent: noRow}
+	boundary := r.Str("subtype") == "compact_boundary"
+	row := treeRow{offset: offset, entry: uuid, said: said, side: r.Flag("isSidechain"), parent: noRow}
 	info := claudeRow{answer: noRow, call: noRow}
 	_, info.repeat = c.byID[uuid]
 	if info.repeat {
-		row.entry, uuid = atOffset(offset), ""
+		row.entry, uuid = fields.AtOffset(offset), ""
 	} else if said && !row.side {
 		info.repeat = c.queue.repeats(r, f)
 	}
 	n := len(c.rows)
-	up := r.str("parentUuid")
+	up := r.Str("parentUuid")
 	if boundary && up == "" {
-		up = r.str("logicalParentUuid")
+		up = r.Str("logicalParentUuid")
 	}
 	above, known := c.byID[up]
 	if !known && up != "" {
@@ -171,16 +175,16 @@ func (c *claudeCode) learn(r record, line []byte, offset int64, made []transcrip
 	}
 	c.info = append(c.info, info)
 	if summary || boundary {
-		meta := object(r["compactMetadata"])
-		c.bounds = append(c.bounds, claudeBound{n, summary, object(meta["preservedSegment"]).str("headUuid"), meta.number("preTokens")})
+		meta := fields.Of(r["compactMetadata"])
+		c.bounds = append(c.bounds, claudeBound{n, summary, fields.Of(meta["preservedSegment"]).Str("headUuid"), meta.Number("preTokens")})
 	}
 }
 
 // answer returns the first row of the answer that row n is part of. A repeat is
 // only itself.
-func (c *claudeCode) answer(n int, r record, f transcript.MessageLine, repeat bool) int {
+func (c *claudeCode) answer(n int, r fields.Record, f transcript.MessageLine, repeat bool) int {
 	first := n
-	if id := object(r["message"]).str("id"); id != "" && !repeat {
+	if id := fields.Of(r["message"]).Str("id"); id != "" && !repeat {
 		if _, ok := c.answers[id]; !ok {
 			c.answers[id] = n
 		}
@@ -194,7 +198,8 @@ func (c *claudeCode) answer(n int, r record, f transcript.MessageLine, repeat bo
 	return first
 }
 
-func (c *claudeCode) settle() {
+// Settle implements the interface of a program.
+func (c *claudeCode) Settle() {
 	c.leaf = c.end()
 	c.walk()
 	live := map[int]bool{} // the answers of the path, by their first row
@@ -213,7 +218,7 @@ func (c *claudeCode) settle() {
 			row.live = c.rows[info.call].live && c.info[info.call].answer != noRow
 		}
 	}
-	c.kept, c.tokens = map[int64]keeper{}, map[int64]int{}
+	c.kept, c.tokens = map[int64]fields.Kept{}, map[int64]int{}
 	var last claudeBound
 	for _, b := range c.bounds {
 		row := c.rows[b.row]
@@ -225,7 +230,7 @@ func (c *claudeCode) settle() {
 			if n, ok := c.byID[last.kept]; ok && c.rows[n].live {
 				from = n
 			}
-			if first := c.keep(0, b.row).first; first != "" { // it replaces something
+			if first := c.keep(0, b.row).First; first != "" { // it replaces something
 				c.kept[row.offset] = c.keep(from, b.row)
 				c.tokens[row.offset] = last.tokens
 			}
@@ -234,12 +239,13 @@ func (c *claudeCode) settle() {
 	}
 }
 
-func (c *claudeCode) place(offset int64, made []transcript.Entry) []transcript.Entry {
+// Place implements the interface of a program.
+func (c *claudeCode) Place(offset int64, made []transcript.Entry) []transcript.Entry {
 	if i := c.index(offset); i >= 0 && c.info[i].repeat {
 		made[0].ID = c.rows[i].entry
-		return setAside(made, "repeat")
+		return fields.SetAside(made, "repeat")
 	}
-	made = c.tree.place(offset, made)
+	made = c.tree.Place(offset, made)
 	switch b := made[0].Body.(type) {
 	case transcript.Compaction:
 		if _, ok := c.kept[offset]; !ok { // of an earlier file: here it is the first message

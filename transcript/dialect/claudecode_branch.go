@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // claudeBranches sorts the messages of a file into branches. A branch begins
@@ -53,11 +54,11 @@ const interrupted = "[Request interrupted by user"
 // moveOf returns the move of a message. A text of the user returns to its
 // parent. A text that the program wrote for the user, the output of a local
 // command for example, only replaces an earlier text of the user.
-func moveOf(r record, f transcript.MessageLine) claudeMove {
+func moveOf(r fields.Record, f transcript.MessageLine) claudeMove {
 	switch {
-	case f.Role != transcript.RoleUser, r.str("type") != transcript.TypeUser, hasResult(f), strings.HasPrefix(f.Message().Text(), interrupted):
+	case f.Role != transcript.RoleUser, r.Str("type") != transcript.TypeUser, hasResult(f), strings.HasPrefix(f.Message().Text(), interrupted):
 		return follows
-	case r.flag("isMeta"):
+	case r.Flag("isMeta"):
 		return replaces
 	}
 	return returns

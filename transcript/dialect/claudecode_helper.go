@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // A helperCall names the call that started a helper.
@@ -36,23 +37,23 @@ func (known helperCalls) note(s *Session, line []byte) {
 	if !unknown && !bytes.Contains(line, []byte(`"agentId"`)) {
 		return
 	}
-	r := object(line)
-	top := r.str("sessionId")
-	if unknown && r.flag("isSidechain") && top != s.ID {
+	r := fields.Of(line)
+	top := r.Str("sessionId")
+	if unknown && r.Flag("isSidechain") && top != s.ID {
 		s.Parent = top
-		agent := cmp.Or(r.str("agentId"), strings.TrimPrefix(s.ID, "agent-"))
+		agent := cmp.Or(r.Str("agentId"), strings.TrimPrefix(s.ID, "agent-"))
 		if from, ok := known[top+"/"+agent]; ok {
 			s.Parent, s.Call = from.session, from.call
 		}
 	}
-	agent, call := object(r["toolUseResult"]).str("agentId"), ""
-	for block := range jsontext.Elements(object(r["message"])["content"]) {
-		if b := object(block); b.str("type") == "tool_result" {
-			call = b.str("tool_use_id")
+	agent, call := fields.Of(r["toolUseResult"]).Str("agentId"), ""
+	for block := range jsontext.Elements(fields.Of(r["message"])["content"]) {
+		if b := fields.Of(block); b.Str("type") == "tool_result" {
+			call = b.Str("tool_use_id")
 		}
 	}
-	if data := object(r["data"]); agent == "" { // while the helper works
-		agent, call = data.str("agentId"), r.str("parentToolUseID")
+	if data := fields.Of(r["data"]); agent == "" { // while the helper works
+		agent, call = data.Str("agentId"), r.Str("parentToolUseID")
 	}
 	if agent != "" && call != "" {
 		known[top+"/"+agent] = helperCall{s.ID, call}

@@ -4,15 +4,16 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // queuedPrompt returns the attachment of a row with a text that the user typed
 // while the program worked, else nil. Commands and notices of the program are
 // queued as well.
-func queuedPrompt(r record) record {
-	a := object(r["attachment"])
-	mode, origin := a.str("commandMode"), object(a["origin"]).str("kind")
-	if a.str("type") != "queued_command" || a["prompt"] == nil || a.flag("isMeta") ||
+func queuedPrompt(r fields.Record) fields.Record {
+	a := fields.Of(r["attachment"])
+	mode, origin := a.Str("commandMode"), fields.Of(a["origin"]).Str("kind")
+	if a.Str("type") != "queued_command" || a["prompt"] == nil || a.Flag("isMeta") ||
 		mode != "" && mode != "prompt" || origin != "" && origin != "human" {
 		return nil
 	}
@@ -33,7 +34,7 @@ func newClaudeQueue() claudeQueue {
 }
 
 // repeats reports whether an earlier row holds the text of a message.
-func (q *claudeQueue) repeats(r record, f transcript.MessageLine) bool {
+func (q *claudeQueue) repeats(r fields.Record, f transcript.MessageLine) bool {
 	if f.Role != transcript.RoleUser {
 		clear(q.typed)
 		if f.StopReason == transcript.StopEndTurn {
@@ -46,10 +47,10 @@ func (q *claudeQueue) repeats(r record, f transcript.MessageLine) bool {
 		return false
 	}
 	if prompt := queuedPrompt(r); prompt != nil {
-		q.sources[prompt.str("source_uuid")] = true
+		q.sources[prompt.Str("source_uuid")] = true
 		return pair(q.typed, q.queued, text)
 	}
-	return pair(q.queued, q.typed, text) || q.sources[r.str("uuid")]
+	return pair(q.queued, q.typed, text) || q.sources[r.Str("uuid")]
 }
 
 // pair takes a text from those that wait, or adds it to the others.

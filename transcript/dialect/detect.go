@@ -9,6 +9,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // Detect tells the dialect of a transcript from its first records, at most 64
@@ -92,11 +93,11 @@ func detectDocument(r io.ReaderAt, size int64) (Dialect, error) {
 // classify returns the dialect that a record looks like, if any, whether that
 // settles it, and whether it is a flat record at all.
 func classify(line []byte) (d Dialect, certain, flat bool) {
-	r := record{}
+	r := fields.Record{}
 	maps.Insert(r, jsontext.Members(line))
-	has := r.has
+	has := func(names ...string) bool { return has(r, names...) }
 	kind, _ := jsontext.String(r["type"])
-	_, err := time.Parse(time.RFC3339Nano, r.text("ts"))
+	_, err := time.Parse(time.RFC3339Nano, r.Text("ts"))
 	stamped := err == nil && jsontext.IsString(r["id"])
 	if d, certain := classifyTree(r, kind); d != "" {
 		return d, certain, false
@@ -144,7 +145,7 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 }
 
 // classifyTree recognises rows that only trees contain.
-func classifyTree(r record, kind string) (d Dialect, certain bool) {
+func classifyTree(r fields.Record, kind string) (d Dialect, certain bool) {
 	entry := jsontext.IsString(r["id"]) && jsontext.IsString(r["timestamp"])
 	switch kind {
 	case "user", "assistant", "system", "attachment", "progress":
@@ -171,7 +172,7 @@ func classifyTree(r record, kind string) (d Dialect, certain bool) {
 }
 
 // classifyRollout recognises lines of Codex, with a payload or bare.
-func classifyRollout(r record, kind string) (d Dialect, certain bool) {
+func classifyRollout(r fields.Record, kind string) (d Dialect, certain bool) {
 	wrapped := jsontext.IsString(r["timestamp"]) && jsontext.IsObject(r["payload"])
 	switch kind {
 	case "session_meta":
@@ -196,7 +197,7 @@ func classifyRollout(r record, kind string) (d Dialect, certain bool) {
 }
 
 // classifyBare recognises records without a type.
-func classifyBare(r record) Dialect {
+func classifyBare(r fields.Record) Dialect {
 	switch {
 	case jsontext.IsString(r["sessionId"]) && jsontext.IsString(r["projectHash"]):
 		return GeminiCLI
@@ -210,8 +211,8 @@ func classifyBare(r record) Dialect {
 }
 
 // classifyFlat recognises records of one message, call or result each.
-func classifyFlat(r record, kind string, stamped, isTime bool) (d Dialect, certain, flat bool) {
-	has := r.has
+func classifyFlat(r fields.Record, kind string, stamped, isTime bool) (d Dialect, certain, flat bool) {
+	has := func(names ...string) bool { return has(r, names...) }
 	switch {
 	case has("message", "parts", "parentId", "uuid"), !has("content", "output", "input", "tool_use_id"):
 		return "", false, false // of something else, or inconclusive
@@ -230,7 +231,7 @@ func classifyFlat(r record, kind string, stamped, isTime bool) (d Dialect, certa
 }
 
 // has reports whether any of the members is there.
-func (r record) has(names ...string) bool {
+func has(r fields.Record, names ...string) bool {
 	for _, name := range names {
 		if _, ok := r[name]; ok {
 			return true

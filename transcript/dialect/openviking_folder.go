@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // vikingSigns lists the files in a folder that may be a session of OpenViking.
@@ -64,8 +65,8 @@ func (g *gathering) openViking(name string) (s *Session, ok bool) {
 		s.Owner = vikingUser(dir)
 	}
 	if meta, err := jsonFile(g.fsys, path.Join(dir, ".meta.json")); err == nil {
-		s.ID = cmp.Or(meta.str("session_id"), s.ID)
-		s.Created, s.Updated = parseTime(meta["created_at"]), parseTime(meta["updated_at"])
+		s.ID = cmp.Or(meta.Str("session_id"), s.ID)
+		s.Created, s.Updated = fields.Time(meta["created_at"]), fields.Time(meta["updated_at"])
 		s.Indexed = true
 	}
 	return s, true
@@ -220,8 +221,8 @@ func (a *vikingArchived) messages(dir string, yield func(transcript.Record, erro
 			a.extend(*e, within)
 			within = true
 		case a.known[e.ID]:
-			e.Body = aside("repeat")
-			e.ID = at + atOffset(rec.Offset)
+			e.Body = fields.Aside("repeat")
+			e.ID = at + fields.AtOffset(rec.Offset)
 			within = false
 		default:
 			a.known[e.ID] = true
@@ -259,7 +260,7 @@ func (v vikingFolder) scan(name string) iter.Seq2[transcript.Record, error] {
 }
 
 // tool returns the members of tool.json about a call.
-func (v vikingFolder) tool(id string) record {
+func (v vikingFolder) tool(id string) fields.Record {
 	if v.asked[id] {
 		return nil
 	}
@@ -267,7 +268,7 @@ func (v vikingFolder) tool(id string) record {
 		v.asked[id] = true
 	}
 	r, err := jsonFile(v.fsys, path.Join(v.dir, "tools", safeName(id), "tool.json"))
-	if err != nil || r["tool_id"] != nil && r.str("tool_id") != id {
+	if err != nil || r["tool_id"] != nil && r.Str("tool_id") != id {
 		return nil
 	}
 	return r
@@ -293,8 +294,8 @@ func (v vikingFolder) meta() (m vikingMeta) {
 	if err != nil {
 		return m
 	}
-	m.committed = parseTime(r["last_commit_at"])
-	for category, value := range object(r["memories_extracted"]) {
+	m.committed = fields.Time(r["last_commit_at"])
+	for category, value := range fields.Of(r["memories_extracted"]) {
 		if n, err := strconv.Atoi(string(value)); err == nil && n > 0 && category != "total" {
 			if m.memories == nil {
 				m.memories = map[string]transcript.ExtractedCount{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // vikingTarget writes session/<id>/ with the messages, the archives and further
@@ -273,7 +274,7 @@ func (v *vikingOutput) message(id string, role transcript.Role, parts []vikingPa
 
 func (m vikingMessage) first() string {
 	for _, p := range m.parts {
-		if text, ok := jsontext.String(object(p.json)["text"]); ok && p.call == nil {
+		if text, ok := jsontext.String(fields.Of(p.json)["text"]); ok && p.call == nil {
 			return text
 		}
 	}

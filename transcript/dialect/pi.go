@@ -6,6 +6,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // pi reads the transcripts of pi and of OpenClaw: a header and a tree of
@@ -34,55 +35,58 @@ type piEdit struct {
 	content     []byte // nil takes it out
 }
 
-func (p *pi) genuine(r record) bool {
-	return r.str("type") != "" && r["timestamp"] != nil && (r["id"] != nil || r["message"] != nil)
+// Genuine implements the interface of a program.
+func (p *pi) Genuine(r fields.Record) bool {
+	return r.Str("type") != "" && r["timestamp"] != nil && (r["id"] != nil || r["message"] != nil)
 }
 
-func (p *pi) decode(r record, offset int64) ([]transcript.Entry, error) {
-	id := r.str("id")
+// Decode implements the interface of a program.
+func (p *pi) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+	id := r.Str("id")
 	if id == "" {
-		id = atOffset(offset)
+		id = fields.AtOffset(offset)
 	}
 	body, err := piBody(r)
 	if err != nil {
 		return nil, err
 	}
-	return one(id, r, "timestamp", body), nil
+	return fields.Entries(id, fields.Time(r["timestamp"]), body), nil
 }
 
-func piBody(r record) (transcript.Body, error) {
-	switch kind := r.text("type"); kind {
+func piBody(r fields.Record) (transcript.Body, error) {
+	switch kind := r.Text("type"); kind {
 	case "":
-		return nil, malformed("no type")
+		return nil, fields.Malformed("no type")
 	case "session":
-		return transcript.Header{Created: parseTime(r["timestamp"])}, nil
+		return transcript.Header{Created: fields.Time(r["timestamp"])}, nil
 	case "message":
-		return piMessage(object(r["message"]))
+		return piMessage(fields.Of(r["message"]))
 	case "custom_message":
 		return piUser(r["content"])
 	case "branch_summary":
-		if r.str("summary") == "" {
-			return aside(kind), nil
+		if r.Str("summary") == "" {
+			return fields.Aside(kind), nil
 		}
-		return piText(piBranchHeading + "\n\n<summary>\n" + words.Printable(r.str("summary")) + "\n</summary>"), nil
+		return piText(piBranchHeading + "\n\n<summary>\n" + words.Printable(r.Str("summary")) + "\n</summary>"), nil
 	case "compaction":
 		return transcript.Compaction{
-			Summary: r.text("summary"), FirstKept: r.text("firstKeptEntryId"),
-			TokensBefore: r.number("tokensBefore"), TokensAfter: r.number("tokensAfter"),
+			Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
+			TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
 		}, nil
 	case "reset": // hides earlier entries, without a summary
-		return transcript.Compaction{FirstKept: r.text("firstKeptEntryId")}, nil
+		return transcript.Compaction{FirstKept: r.Text("firstKeptEntryId")}, nil
 	case "session_info":
-		name := r.str("name")
+		name := r.Str("name")
 		return transcript.Meta{Title: &name}, nil
 	case "thinking_level_change", "model_change", "usage", "custom", "label", "leaf", "context_edit":
-		return aside(kind), nil
+		return fields.Aside(kind), nil
 	default:
 		return transcript.Unknown{Kind: kind}, nil
 	}
 }
 
-func (p *pi) learn(r record, line []byte, offset int64, made []transcript.Entry) {
+// Learn implements the interface of a program.
+func (p *pi) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	if _, ok := made[0].Body.(transcript.Header); ok {
 		p.lines = append(p.lines, noRow)
 		if len(p.lines) == 1 {
@@ -90,23 +94,23 @@ func (p *pi) learn(r record, line []byte, offset int64, made []transcript.Entry)
 		}
 		return
 	}
-	kind := r.str("type")
+	kind := r.Str("type")
 	_, said := made[0].Body.(transcript.MessageLine)
-	row := treeRow{offset: offset, entry: made[0].ID, said: said, parent: p.leaf, side: r.str("appendMode") == "side"}
-	if v, ok := jsontext.Member(line, "parentId"); ok {
+	row := treeRow{offset: offset, entry: made[0].ID, said: said, parent: p.leaf, side: r.Str("appendMode") == "side"}
+	if v, ok := jsontext.Member(made[0].Line(), "parentId"); ok {
 		row.parent = noRow
 		if !jsontext.IsNull(v) {
-			row.parent = p.parent(r.text("parentId"))
+			row.parent = p.parent(r.Text("parentId"))
 		}
 	}
-	n := p.add(r.str("id"), row)
+	n := p.add(r.Str("id"), row)
 	p.lines = append(p.lines, n)
 	switch {
 	case kind == "leaf":
 		p.leaf = row.parent
 		if target := r["targetId"]; target == nil {
 			p.leaf = noRow
-		} else if at, ok := p.byID[r.text("targetId")]; ok {
+		} else if at, ok := p.byID[r.Text("targetId")]; ok {
 			p.leaf = at
 		}
 		return
@@ -117,7 +121,7 @@ func (p *pi) learn(r record, line []byte, offset int64, made []transcript.Entry)
 	case "compaction", "reset":
 		p.marks = append(p.marks, piMark{n, p.firstKept(r, n)})
 	case "context_edit":
-		if target, ok := p.byID[r.text("targetId")]; ok {
+		if target, ok := p.byID[r.Text("targetId")]; ok {
 			p.edits = append(p.edits, piEdit{n, target, slices.Clone(r["replacement"])})
 		}
 	}
@@ -125,28 +129,29 @@ func (p *pi) learn(r record, line []byte, offset int64, made []transcript.Entry)
 
 // firstKept returns the row that a compaction keeps first. The record names an
 // ID, its own for no row, or the number of a line, 0 for the header.
-func (p *pi) firstKept(r record, marker int) int {
-	if id := r.str("firstKeptEntryId"); id != "" {
+func (p *pi) firstKept(r fields.Record, marker int) int {
+	if id := r.Str("firstKeptEntryId"); id != "" {
 		if n, ok := p.byID[id]; ok {
 			return n
 		}
 		return noRow
 	}
 	if r["firstKeptEntryIndex"] != nil {
-		if n := r.number("firstKeptEntryIndex"); n > 0 && n < len(p.lines) {
+		if n := r.Number("firstKeptEntryIndex"); n > 0 && n < len(p.lines) {
 			return max(p.lines[n], 0)
 		}
 		return noRow
 	}
-	if r.str("type") == "reset" {
+	if r.Str("type") == "reset" {
 		return marker
 	}
 	return noRow
 }
 
-func (p *pi) settle() {
+// Settle implements the interface of a program.
+func (p *pi) Settle() {
 	p.walk()
-	p.changes, p.kept = map[int64]piEdit{}, map[int64]keeper{}
+	p.changes, p.kept = map[int64]piEdit{}, map[int64]fields.Kept{}
 	for _, e := range p.edits {
 		if target := &p.rows[e.target]; p.rows[e.row].live && target.live && target.said {
 			p.changes[target.offset] = e
@@ -162,15 +167,16 @@ func (p *pi) settle() {
 	}
 }
 
-func (p *pi) place(offset int64, made []transcript.Entry) []transcript.Entry {
-	made = p.tree.place(offset, made)
+// Place implements the interface of a program.
+func (p *pi) Place(offset int64, made []transcript.Entry) []transcript.Entry {
+	made = p.tree.Place(offset, made)
 	f, ok := made[0].Body.(transcript.MessageLine)
 	e, edited := p.changes[offset]
 	switch {
 	case !ok || !edited:
 		return made
 	case e.content == nil:
-		return setAside(made, "omitted")
+		return fields.SetAside(made, "omitted")
 	}
 	content, plain, ok := piContent(e.content)
 	if !ok {
@@ -184,6 +190,6 @@ func (p *pi) place(offset int64, made []transcript.Entry) []transcript.Entry {
 			content, plain = []transcript.Block{r}, false
 		}
 	}
-	made[0].Body = withContent(f, content, plain)
+	made[0].Body = fields.WithContent(f, content, plain)
 	return made
 }

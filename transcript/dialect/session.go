@@ -16,6 +16,7 @@ import (
 	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // Session is a session of another program. The program's index outranks the
@@ -192,7 +193,7 @@ func (s *Session) survey(each func(line []byte)) {
 			if !strings.HasPrefix(rec.Entry.ID, "@") {
 				s.ID = rec.Entry.ID
 			}
-			s.Agent = cmp.Or(s.Agent, object(rec.Entry.Line()).str("agentId"))
+			s.Agent = cmp.Or(s.Agent, fields.Of(rec.Entry.Line()).Str("agentId"))
 			if s.Dialect == MiniClaw {
 				agent, _, _ := strings.Cut(s.Key, ":")
 				s.Agent = cmp.Or(s.Agent, agent)
@@ -224,17 +225,17 @@ func (s *Session) survey(each func(line []byte)) {
 
 // aside records labels and returns the title that a program made.
 func (s *Session) aside(name string, line []byte) string {
-	r := object(line)
+	r := fields.Of(line)
 	switch name {
 	case "label", "tag":
-		label := cmp.Or(r.str("label"), r.str("tag"))
+		label := cmp.Or(r.Str("label"), r.Str("tag"))
 		if label != "" && !slices.Contains(s.Labels, label) {
 			s.Labels = append(s.Labels, label)
 		}
 	case "summary":
-		return r.str("summary")
+		return r.Str("summary")
 	case "ai-title":
-		return r.str("aiTitle")
+		return r.Str("aiTitle")
 	}
 	return ""
 }
@@ -298,13 +299,13 @@ func (f *forward) ReadAt(p []byte, off int64) (int, error) {
 	return read, err
 }
 
-func jsonFile(fsys fs.FS, name string) (record, error) {
+func jsonFile(fsys fs.FS, name string) (fields.Record, error) {
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	if data = jsontext.Trim(data); !jsontext.Valid(data) || !jsontext.IsObject(data) {
-		return nil, malformed("not a JSON object")
+		return nil, fields.Malformed("not a JSON object")
 	}
-	return object(data), nil
+	return fields.Of(data), nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // tree is the index of a transcript whose records name their parents. The
@@ -19,8 +20,8 @@ type tree struct {
 	byID map[string]int
 	// ahead holds the IDs of parents that do not precede their row.
 	ahead map[int]string
-	leaf  int              // the row that the conversation ends with, noRow for none
-	kept  map[int64]keeper // kept parts, by offset of a compaction
+	leaf  int                   // the row that the conversation ends with, noRow for none
+	kept  map[int64]fields.Kept // kept parts, by offset of a compaction
 	// header is the ID of the first header, or empty: the entry before all
 	// rows.
 	header string
@@ -48,7 +49,7 @@ func newTree() tree { return tree{byID: map[string]int{}, ahead: map[int]string{
 // entry has.
 func (t *tree) add(id string, row treeRow) int {
 	if _, twice := t.byID[id]; twice {
-		row.entry = atOffset(row.offset)
+		row.entry = fields.AtOffset(row.offset)
 	}
 	t.rows = append(t.rows, row)
 	n := len(t.rows) - 1
@@ -93,17 +94,17 @@ func (t *tree) walk() {
 // keep returns the kept part of the compaction at row marker, whose first kept
 // row is from: the first message of the path from there on, or, without one
 // before the marker, a cover of all rows before it.
-func (t *tree) keep(from, marker int) keeper {
+func (t *tree) keep(from, marker int) fields.Kept {
 	if t.nextSaid == nil {
 		t.neighbours()
 	}
 	if n := t.nextSaid[min(from, marker)]; n < marker {
-		return keeper{first: t.rows[n].entry}
+		return fields.Kept{First: t.rows[n].entry}
 	}
 	if n := t.lastLive[marker]; n != noRow {
-		return keeper{covers: t.rows[n].entry}
+		return fields.Kept{CoversTo: t.rows[n].entry}
 	}
-	return keeper{covers: t.header}
+	return fields.Kept{CoversTo: t.header}
 }
 
 // neighbours prepares the lookups of keep, once the path is known.
@@ -135,7 +136,7 @@ func (t *tree) index(offset int64) int {
 
 // place gives an entry its ID, a compaction its kept part, and sets aside
 // entries off the path.
-func (t *tree) place(offset int64, made []transcript.Entry) []transcript.Entry {
+func (t *tree) Place(offset int64, made []transcript.Entry) []transcript.Entry {
 	i := t.index(offset)
 	if i < 0 {
 		return made
@@ -145,15 +146,12 @@ func (t *tree) place(offset int64, made []transcript.Entry) []transcript.Entry {
 	switch {
 	case row.live:
 	case row.side:
-		return setAside(made, "sidechain")
+		return fields.SetAside(made, "sidechain")
 	default:
-		return setAside(made, "branch")
+		return fields.SetAside(made, "branch")
 	}
-	if c, ok := made[0].Body.(transcript.Compaction); ok {
-		if k, ok := t.kept[offset]; ok {
-			c.FirstKept, c.CoversTo = k.first, k.covers
-			made[0].Body = c
-		}
+	if k, ok := t.kept[offset]; ok {
+		return k.Place(made)
 	}
 	return made
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // zyHive reads the transcripts of ZyHive: a header, messages in an envelope,
@@ -28,9 +29,9 @@ type zyHive struct {
 	header   string         // the entry ID of a header that is the first record
 
 	// The fields below are set by settle.
-	repeats map[int64]bool   // offsets of messages that are there already
-	moved   map[int64]int64  // offsets of markers, and of the records they preceded
-	kept    map[int64]keeper // by offset of the marker
+	repeats map[int64]bool        // offsets of messages that are there already
+	moved   map[int64]int64       // offsets of markers, and of the records they preceded
+	kept    map[int64]fields.Kept // by offset of the marker
 }
 
 type zyMessage struct {
@@ -48,12 +49,9 @@ type zyMarker struct {
 	time      time.Time
 }
 
-// keeper is the kept part of a compaction: the entry IDs firstKept and
-// coversTo.
-type keeper struct{ first, covers string }
-
-func (z *zyHive) genuine(r record) bool {
-	switch r.str("type") {
+// Genuine implements the interface of a program.
+func (z *zyHive) Genuine(r fields.Record) bool {
+	switch r.Str("type") {
 	case "session":
 		return r["version"] != nil
 	case "message":
@@ -64,43 +62,45 @@ func (z *zyHive) genuine(r record) bool {
 	return false
 }
 
-func (z *zyHive) decode(r record, offset int64) ([]transcript.Entry, error) {
-	id := atOffset(offset)
-	switch kind := r.text("type"); kind {
+// Decode implements the interface of a program.
+func (z *zyHive) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+	id := fields.AtOffset(offset)
+	switch kind := r.Text("type"); kind {
 	case "":
-		return nil, malformed("no type")
+		return nil, fields.Malformed("no type")
 	case "session":
-		return one(id, r, "createdAt", transcript.Header{Created: parseTime(r["createdAt"])}), nil
+		return fields.Entries(id, fields.Time(r["createdAt"]), transcript.Header{Created: fields.Time(r["createdAt"])}), nil
 	case "message":
-		m := object(r["message"])
-		role := m.str("role")
-		content, ok := m.content("content")
+		m := fields.Of(r["message"])
+		role := m.Str("role")
+		content, ok := m.Content("content")
 		switch {
 		case role != string(transcript.RoleUser) && role != string(transcript.RoleAssistant):
-			return one(id, r, "timestamp", transcript.Unknown{Kind: kind}), nil
+			return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Unknown{Kind: kind}), nil
 		case !ok:
-			return nil, malformed(`message record: unusable "content"`)
+			return nil, fields.Malformed(`message record: unusable "content"`)
 		}
 		f := transcript.MessageLine{Kind: role, Role: transcript.Role(role)}
-		return one(id, r, "timestamp", withContent(f, content, !jsontext.IsArray(m["content"]))), nil
+		return fields.Entries(id, fields.Time(r["timestamp"]), fields.WithContent(f, content, !jsontext.IsArray(m["content"]))), nil
 	case "compaction":
-		return one(id, r, "timestamp", transcript.Compaction{
-			Summary: r.text("summary"), FirstKept: r.text("firstKeptEntryId"),
-			TokensBefore: r.number("tokensBefore"), TokensAfter: r.number("tokensAfter"),
+		return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Compaction{
+			Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
+			TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
 		}), nil
 	default:
-		return one(id, r, "timestamp", transcript.Unknown{Kind: kind}), nil
+		return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Unknown{Kind: kind}), nil
 	}
 }
 
-func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry) {
+// Learn implements the interface of a program.
+func (z *zyHive) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	switch b := made[0].Body.(type) {
 	case transcript.Header:
 		if len(z.messages)+len(z.markers) == 0 && z.header == "" {
 			z.header = made[0].ID
 		}
 	case transcript.MessageLine:
-		if id := r.str("id"); id != "" {
+		if id := r.Str("id"); id != "" {
 			if z.ids == nil {
 				z.ids = map[string]int{}
 			}
@@ -122,10 +122,10 @@ func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry
 	}
 }
 
-// settle finds the kept part of each marker. The program's list of messages
+// Settle finds the kept part of each marker. The program's list of messages
 // follows the previous marker, so its numbers count from there.
-func (z *zyHive) settle() {
-	z.repeats, z.kept = map[int64]bool{}, map[int64]keeper{}
+func (z *zyHive) Settle() {
+	z.repeats, z.kept = map[int64]bool{}, map[int64]fields.Kept{}
 	z.putBack()
 	real := make([]int, 0, len(z.messages)) // indexes of the messages so far, each one once
 	list := []int{}                         // the same in the program's list
@@ -150,11 +150,11 @@ func (z *zyHive) settle() {
 		list = append([]int{}, kept[:repeated]...)
 		switch {
 		case len(kept) > 0:
-			z.kept[marker.offset] = keeper{first: z.messages[kept[0]].entry}
+			z.kept[marker.offset] = fields.Kept{First: z.messages[kept[0]].entry}
 		case len(real) == 0: // as the program writes today: all kept messages follow the marker
-			z.kept[marker.offset] = keeper{covers: z.header}
+			z.kept[marker.offset] = fields.Kept{CoversTo: z.header}
 		case ordinal(marker.firstKept, "turn-") >= len(list) || ordinal(marker.firstKept, "msg-") == len(real)+1:
-			z.kept[marker.offset] = keeper{covers: z.messages[real[len(real)-1]].entry}
+			z.kept[marker.offset] = fields.Kept{CoversTo: z.messages[real[len(real)-1]].entry}
 		}
 	}
 }
@@ -193,7 +193,8 @@ func (z *zyHive) putBack() {
 // and held in memory until its place.
 const mostMoved = 64
 
-func (z *zyHive) delay(offset int64) (before int64, ok bool) {
+// Delay implements the interface of a program.
+func (z *zyHive) Delay(offset int64) (before int64, ok bool) {
 	before, ok = z.moved[offset]
 	return before, ok
 }
@@ -267,15 +268,13 @@ func ordinal(id, prefix string) int {
 	return n
 }
 
-func (z *zyHive) place(offset int64, made []transcript.Entry) []transcript.Entry {
+// Place implements the interface of a program.
+func (z *zyHive) Place(offset int64, made []transcript.Entry) []transcript.Entry {
 	if z.repeats[offset] {
-		return setAside(made, "repeat")
+		return fields.SetAside(made, "repeat")
 	}
-	if c, ok := made[0].Body.(transcript.Compaction); ok {
-		if k, ok := z.kept[offset]; ok {
-			c.FirstKept, c.CoversTo = k.first, k.covers
-			made[0].Body = c
-		}
+	if k, ok := z.kept[offset]; ok {
+		return k.Place(made)
 	}
 	return made
 }
