@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
+	"github.com/convolog/convolog/transcript/dialect/internal/claudecode"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 )
 
@@ -104,8 +105,8 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 	}
 	g.missing()
 	slices.SortFunc(f.sessions, func(a, b Session) int {
-		if isHelper(a) != isHelper(b) {
-			return map[bool]int{true: 1, false: -1}[isHelper(a)]
+		if a.isHelper() != b.isHelper() {
+			return map[bool]int{true: 1, false: -1}[a.isHelper()]
 		}
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Key, b.Key), cmp.Compare(a.part.start, b.part.start))
 	})
@@ -117,16 +118,30 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 // The sequence may be ranged over several times; errors are in Session.Err.
 func (f *Folder) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
-		known := helperCalls{}
+		known := claudecode.Calls{}
 		for _, s := range f.sessions {
 			if s.Err == nil {
-				s.survey(func(line []byte) { known.note(&s, line) })
+				s.survey(func(line []byte) { s.noteHelpers(known, line) })
 			}
 			if !yield(s) {
 				return
 			}
 		}
 	}
+}
+
+func (s *Session) isHelper() bool { return s.Dialect == ClaudeCode && claudecode.IsHelper(s.Path) }
+
+// noteHelpers learns from a row who started the session, and the helpers that it
+// started.
+func (s *Session) noteHelpers(known claudecode.Calls, line []byte) {
+	if s.Dialect != ClaudeCode {
+		return
+	}
+	if s.Parent == "" && s.isHelper() {
+		s.Parent, s.Call = known.Starter(s.ID, line)
+	}
+	known.Note(s.ID, line)
 }
 
 // gathering is a Folder while it is made.

@@ -4,10 +4,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
 	"github.com/convolog/convolog/transcript/dialect/internal/claudeai"
+	"github.com/convolog/convolog/transcript/dialect/internal/claudecode"
 	"github.com/convolog/convolog/transcript/dialect/internal/codex"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 	"github.com/convolog/convolog/transcript/dialect/internal/gemini"
 	"github.com/convolog/convolog/transcript/dialect/internal/opencode"
+	"github.com/convolog/convolog/transcript/dialect/internal/pi"
 )
 
 // A program reads the records of one dialect.
@@ -40,11 +42,11 @@ type mover interface {
 var programs = map[Dialect]func() program{
 	ChatGPT:    func() program { return chatgpt.New() },
 	ClaudeAI:   func() program { return claudeai.New() },
-	ClaudeCode: func() program { return newClaudeCode() },
+	ClaudeCode: func() program { return claudecode.New() },
 	Codex:      func() program { return codex.New() },
 	GeminiCLI:  func() program { return gemini.New() },
 	OpenCode:   func() program { return opencode.New() },
 	OpenViking: func() program { return openViking{} },
-	Pi:         func() program { return &pi{tree: newTree()} },
+	Pi:         func() program { return pi.New() },
 	ZyHive:     func() program { return &zyHive{} },
 }

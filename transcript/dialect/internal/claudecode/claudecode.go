@@ -1,76 +1,79 @@
-package dialect
+// Package claudecode reads the project files of Claude Code.
+package claudecode
 
 import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/tree"
 )
 
-// claudeCode reads the project files of Claude Code: rows with a uuid and the
+// A Reader reads the project files of Claude Code: rows with a uuid and the
 // uuid of their parent, and rows about the session.
 //
 // Blocks of an answer are separate rows, with the answer's message ID. Rows
 // without words (progress, hooks, errors of the API) are parents like any
 // other, and the program often writes them late. So the order of the lines is
 // the conversation, and a parent only decides about a branch; see
-// claudeBranches. The rows of a helper's conversation are set aside, unless the
+// branchIndex. The rows of a helper's conversation are set aside, unless the
 // file contains no others.
-type claudeCode struct {
-	tree
-	claudeBranches
-	info    []claudeRow                    // of each row
+type Reader struct {
+	tree.Tree
+	branchIndex
+	info    []rowInfo                      // of each row
 	answers map[string]int                 // message ID -> first row
 	ends    map[int]transcript.MessageLine // first row -> how the answer ended
-	bounds  []claudeBound
-	queue   claudeQueue
+	bounds  []bound
+	queue   queue
 	awaited map[string]bool // uuids of parents that do not precede their rows
 	tokens  map[int64]int   // before the compaction at an offset
 }
 
-// claudeRow holds further data of a row.
-type claudeRow struct {
+// rowInfo holds further data of a row.
+type rowInfo struct {
 	node   int // the row itself, or the nearest message above a row without words
-	answer int // the first row of the answer it is part of, noRow for none
-	call   int // the node of the parent of a result, noRow for other rows
+	answer int // the first row of the answer it is part of, tree.None for none
+	call   int // the node of the parent of a result, tree.None for other rows
 	repeat bool
 }
 
-// claudeBound is a row that marks the place of a compaction or holds its
+// bound is a row that marks the place of a compaction or holds its
 // summary.
-type claudeBound struct {
+type bound struct {
 	row     int
 	summary bool
 	kept    string // uuid of the first kept row, if any
 	tokens  int
 }
 
-func newClaudeCode() *claudeCode {
-	return &claudeCode{
-		tree: newTree(), claudeBranches: newClaudeBranches(), answers: map[string]int{}, ends: map[int]transcript.MessageLine{},
-		queue: newClaudeQueue(), awaited: map[string]bool{},
+// New returns a reader of one file.
+func New() *Reader {
+	return &Reader{
+		Tree: tree.New(), branchIndex: newBranchIndex(), answers: map[string]int{}, ends: map[int]transcript.MessageLine{},
+		queue: newQueue(), awaited: map[string]bool{},
 	}
 }
 
 // Genuine implements the interface of a program.
-func (c *claudeCode) Genuine(r fields.Record) bool {
+func (c *Reader) Genuine(r fields.Record) bool {
 	return r.Str("type") != "" && (r["uuid"] != nil || r["sessionId"] != nil)
 }
 
 // Decode implements the interface of a program.
-func (c *claudeCode) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+func (c *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
 	id := r.Str("uuid")
 	if id == "" {
 		id = fields.AtOffset(offset)
 	}
-	body, err := claudeBody(r)
+	body, err := body(r)
 	if err != nil {
 		return nil, err
 	}
 	return fields.Entries(id, fields.Time(r["timestamp"]), body), nil
 }
 
-func claudeBody(r fields.Record) (transcript.Body, error) {
+func body(r fields.Record) (transcript.Body, error) {
 	m := fields.Of(r["message"])
 	switch kind := r.Text("type"); kind {
 	case "":
@@ -116,7 +119,7 @@ func claudeBody(r fields.Record) (transcript.Body, error) {
 }
 
 // Learn implements the interface of a program.
-func (c *claudeCode) Learn(r fields.Record, offset int64, made []transcript.Entry) {
+func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	uuid := r.Str("uuid")
 	if uuid == "" {
 		return
@@ -124,38 +127,38 @@ func (c *claudeCode) Learn(r fields.Record, offset int64, made []transcript.Entr
 	f, said := made[0].Body.(transcript.MessageLine)
 	_, summary := made[0].Body.(transcript.Compaction)
 	boundary := r.Str("subtype") == "compact_boundary"
-	row := treeRow{offset: offset, entry: uuid, said: said, side: r.Flag("isSidechain"), parent: noRow}
-	info := claudeRow{answer: noRow, call: noRow}
-	_, info.repeat = c.byID[uuid]
+	row := tree.Row{Offset: offset, Entry: uuid, Said: said, Side: r.Flag("isSidechain"), Parent: tree.None}
+	info := rowInfo{answer: tree.None, call: tree.None}
+	_, info.repeat = c.ByID[uuid]
 	if info.repeat {
-		row.entry, uuid = fields.AtOffset(offset), ""
-	} else if said && !row.side {
+		row.Entry, uuid = fields.AtOffset(offset), ""
+	} else if said && !row.Side {
 		info.repeat = c.queue.repeats(r, f)
 	}
-	n := len(c.rows)
+	n := len(c.Rows)
 	up := r.Str("parentUuid")
 	if boundary && up == "" {
 		up = r.Str("logicalParentUuid")
 	}
-	above, known := c.byID[up]
+	above, known := c.ByID[up]
 	if !known && up != "" {
 		c.awaited[up] = true
 	}
-	known = known && c.rows[above].side == row.side
-	info.node = noRow
+	known = known && c.Rows[above].Side == row.Side
+	info.node = tree.None
 	if known {
 		info.node = c.info[above].node
 	}
-	part, branch := talk, noRow
-	if row.side {
+	part, branch := talk, tree.None
+	if row.Side {
 		part = helpers
 	}
 	switch m := moveOf(r, f); {
 	case info.repeat, !said && !summary && !boundary: // without words of its own
-		if info.node = c.nearest(info.node, part); info.node != noRow {
+		if info.node = c.nearest(info.node, part); info.node != tree.None {
 			branch = c.of[info.node]
 		}
-	case !known && (row.side || up == "" && m != follows && !c.awaited[uuid]):
+	case !known && (row.Side || up == "" && m != follows && !c.awaited[uuid]):
 		branch = c.root(n, part)
 	default:
 		if hasResult(f) {
@@ -164,10 +167,10 @@ func (c *claudeCode) Learn(r fields.Record, offset int64, made []transcript.Entr
 		if c.awaited[uuid] {
 			m = follows
 		}
-		row.parent, branch = c.put(n, claudeParent{node: info.node, direct: known && info.node == above}, m, part)
+		row.Parent, branch = c.put(n, parentRow{node: info.node, direct: known && info.node == above}, m, part)
 	}
 	c.of = append(c.of, branch)
-	if n = c.add(uuid, row); !info.repeat && (said || summary || boundary) {
+	if n = c.Add(uuid, row); !info.repeat && (said || summary || boundary) {
 		info.node = n
 	}
 	if said && f.Role == transcript.RoleAssistant {
@@ -176,13 +179,13 @@ func (c *claudeCode) Learn(r fields.Record, offset int64, made []transcript.Entr
 	c.info = append(c.info, info)
 	if summary || boundary {
 		meta := fields.Of(r["compactMetadata"])
-		c.bounds = append(c.bounds, claudeBound{n, summary, fields.Of(meta["preservedSegment"]).Str("headUuid"), meta.Number("preTokens")})
+		c.bounds = append(c.bounds, bound{n, summary, fields.Of(meta["preservedSegment"]).Str("headUuid"), meta.Number("preTokens")})
 	}
 }
 
 // answer returns the first row of the answer that row n is part of. A repeat is
 // only itself.
-func (c *claudeCode) answer(n int, r fields.Record, f transcript.MessageLine, repeat bool) int {
+func (c *Reader) answer(n int, r fields.Record, f transcript.MessageLine, repeat bool) int {
 	first := n
 	if id := fields.Of(r["message"]).Str("id"); id != "" && !repeat {
 		if _, ok := c.answers[id]; !ok {
@@ -199,40 +202,40 @@ func (c *claudeCode) answer(n int, r fields.Record, f transcript.MessageLine, re
 }
 
 // Settle implements the interface of a program.
-func (c *claudeCode) Settle() {
-	c.leaf = c.end()
-	c.walk()
+func (c *Reader) Settle() {
+	c.Leaf = c.end()
+	c.Walk()
 	live := map[int]bool{} // the answers of the path, by their first row
 	for i, info := range c.info {
-		if c.rows[i].live && info.answer != noRow {
+		if c.Rows[i].Live && info.answer != tree.None {
 			live[info.answer] = true
 		}
 	}
 	for i, info := range c.info {
-		row := &c.rows[i]
+		row := &c.Rows[i]
 		switch {
-		case row.live || info.repeat:
-		case info.answer != noRow:
-			row.live = live[info.answer]
-		case info.call != noRow:
-			row.live = c.rows[info.call].live && c.info[info.call].answer != noRow
+		case row.Live || info.repeat:
+		case info.answer != tree.None:
+			row.Live = live[info.answer]
+		case info.call != tree.None:
+			row.Live = c.Rows[info.call].Live && c.info[info.call].answer != tree.None
 		}
 	}
-	c.kept, c.tokens = map[int64]fields.Kept{}, map[int64]int{}
-	var last claudeBound
+	c.Kept, c.tokens = map[int64]fields.Kept{}, map[int64]int{}
+	var last bound
 	for _, b := range c.bounds {
-		row := c.rows[b.row]
-		if !row.live {
+		row := c.Rows[b.row]
+		if !row.Live {
 			continue
 		}
 		if b.summary {
 			from := b.row
-			if n, ok := c.byID[last.kept]; ok && c.rows[n].live {
+			if n, ok := c.ByID[last.kept]; ok && c.Rows[n].Live {
 				from = n
 			}
-			if first := c.keep(0, b.row).First; first != "" { // it replaces something
-				c.kept[row.offset] = c.keep(from, b.row)
-				c.tokens[row.offset] = last.tokens
+			if first := c.Keep(0, b.row).First; first != "" { // it replaces something
+				c.Kept[row.Offset] = c.Keep(from, b.row)
+				c.tokens[row.Offset] = last.tokens
 			}
 		}
 		last = b
@@ -240,15 +243,15 @@ func (c *claudeCode) Settle() {
 }
 
 // Place implements the interface of a program.
-func (c *claudeCode) Place(offset int64, made []transcript.Entry) []transcript.Entry {
-	if i := c.index(offset); i >= 0 && c.info[i].repeat {
-		made[0].ID = c.rows[i].entry
+func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry {
+	if i := c.Index(offset); i >= 0 && c.info[i].repeat {
+		made[0].ID = c.Rows[i].Entry
 		return fields.SetAside(made, "repeat")
 	}
-	made = c.tree.Place(offset, made)
+	made = c.Tree.Place(offset, made)
 	switch b := made[0].Body.(type) {
 	case transcript.Compaction:
-		if _, ok := c.kept[offset]; !ok { // of an earlier file: here it is the first message
+		if _, ok := c.Kept[offset]; !ok { // of an earlier file: here it is the first message
 			text := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 			made[0].Body = text.WithContent(transcript.TextBlock{Text: b.Summary})
 			break
@@ -256,8 +259,8 @@ func (c *claudeCode) Place(offset int64, made []transcript.Entry) []transcript.E
 		b.TokensBefore = c.tokens[offset]
 		made[0].Body = b
 	case transcript.MessageLine:
-		i := c.index(offset)
-		if i < 0 || c.info[i].answer == noRow {
+		i := c.Index(offset)
+		if i < 0 || c.info[i].answer == tree.None {
 			break
 		}
 		if c.info[i].answer == i {
@@ -267,7 +270,7 @@ func (c *claudeCode) Place(offset int64, made []transcript.Entry) []transcript.E
 			}
 			break
 		}
-		b.Of = c.rows[c.info[i].answer].entry
+		b.Of = c.Rows[c.info[i].answer].Entry
 		b.API, b.Model, b.StopReason, b.Usage, b.RequestID = "", "", "", transcript.Usage{}, ""
 		made[0].Body = b
 	}

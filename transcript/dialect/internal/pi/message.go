@@ -1,4 +1,4 @@
-package dialect
+package pi
 
 import (
 	"encoding/json"
@@ -12,22 +12,22 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// piBranchHeading precedes the summary of a branch that was left,
-// piSummaryHeading one that is stored as a message. Both are the program's
+// branchHeading precedes the summary of a branch that was left,
+// summaryHeading one that is stored as a message. Both are the program's
 // words to its model.
 const (
-	piBranchHeading  = "The following is a summary of a branch that this conversation came back from:"
-	piSummaryHeading = "The conversation history before this point was compacted into the following summary:"
+	branchHeading  = "The following is a summary of a branch that this conversation came back from:"
+	summaryHeading = "The conversation history before this point was compacted into the following summary:"
 )
 
-func piMessage(m fields.Record) (transcript.Body, error) {
+func message(m fields.Record) (transcript.Body, error) {
 	switch role := m.Str("role"); role {
 	case "user", "custom", "hookMessage":
-		return piUser(m["content"])
+		return userOf(m["content"])
 	case "assistant":
-		return piAnswer(m)
+		return answerOf(m)
 	case "toolResult", "tool":
-		content, plain, ok := piContent(m["content"])
+		content, plain, ok := contentOf(m["content"])
 		if !ok {
 			return nil, fields.Malformed(`toolResult message: unusable "content"`)
 		}
@@ -45,19 +45,19 @@ func piMessage(m fields.Record) (transcript.Body, error) {
 		if m.Flag("excludeFromContext") {
 			return fields.Aside("excluded"), nil
 		}
-		return piText(piShell(m)), nil
+		return said(shell(m)), nil
 	case "branchSummary":
-		return piText(piBranchHeading + "\n\n<summary>\n" + words.Printable(m.Str("summary")) + "\n</summary>"), nil
+		return said(branchHeading + "\n\n<summary>\n" + words.Printable(m.Str("summary")) + "\n</summary>"), nil
 	case "compactionSummary":
-		return piText(piSummaryHeading + "\n\n<summary>\n" + words.Printable(m.Str("summary")) + "\n</summary>"), nil
+		return said(summaryHeading + "\n\n<summary>\n" + words.Printable(m.Str("summary")) + "\n</summary>"), nil
 	case "system": // the state of the prompt
 		return fields.Aside(role), nil
 	}
 	return transcript.Unknown{Kind: "message"}, nil
 }
 
-// piShell is the program's text to its model about a command that the user ran.
-func piShell(m fields.Record) string {
+// shell is the program's text to its model about a command that the user ran.
+func shell(m fields.Record) string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "Ran `%s`\n", m.Str("command"))
 	if output := m.Str("output"); output != "" {
@@ -76,23 +76,23 @@ func piShell(m fields.Record) string {
 	return sb.String()
 }
 
-func piText(text string) transcript.MessageLine {
+func said(text string) transcript.MessageLine {
 	f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 	return f.WithContent(transcript.TextBlock{Text: text})
 }
 
-func piUser(content []byte) (transcript.Body, error) {
-	blocks, plain, ok := piContent(content)
+func userOf(content []byte) (transcript.Body, error) {
+	blocks, plain, ok := contentOf(content)
 	if !ok {
 		return nil, fields.Malformed(`message: unusable "content"`)
 	}
 	return fields.WithContent(transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}, blocks, plain), nil
 }
 
-// piAnswer returns an answer of a model. One with a call whose stream was cut
+// answerOf returns an answer of a model. One with a call whose stream was cut
 // counts as cut, whatever its stop reason.
-func piAnswer(m fields.Record) (transcript.Body, error) {
-	content, plain, ok := piContent(m["content"])
+func answerOf(m fields.Record) (transcript.Body, error) {
+	content, plain, ok := contentOf(m["content"])
 	if !ok {
 		return nil, fields.Malformed(`assistant message: unusable "content"`)
 	}
@@ -125,9 +125,9 @@ func piAnswer(m fields.Record) (transcript.Body, error) {
 	return fields.WithContent(f, content, plain), nil
 }
 
-// piContent returns the blocks of content that is missing, a string, a block
+// contentOf returns the blocks of content that is missing, a string, a block
 // or an array of them.
-func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
+func contentOf(v []byte) (blocks []transcript.Block, plain, ok bool) {
 	switch {
 	case jsontext.IsNull(v):
 		return []transcript.Block{}, false, true
@@ -135,7 +135,7 @@ func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
 		s, ok := jsontext.String(v)
 		return []transcript.Block{transcript.TextBlock{Text: s}}, true, ok
 	case jsontext.IsObject(v):
-		b, err := piBlock(v)
+		b, err := blockOf(v)
 		return []transcript.Block{b}, false, err == nil
 	case !jsontext.IsArray(v):
 		return nil, false, false
@@ -146,7 +146,7 @@ func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
 			blocks = append(blocks, transcript.TextBlock{Text: s})
 			continue
 		}
-		b, err := piBlock(element)
+		b, err := blockOf(element)
 		if err != nil {
 			return nil, false, false
 		}
@@ -155,7 +155,7 @@ func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
 	return blocks, false, true
 }
 
-func piBlock(v []byte) (transcript.Block, error) {
+func blockOf(v []byte) (transcript.Block, error) {
 	b := fields.Of(v)
 	// ext keeps a member for the provider that made the block and for no other.
 	ext := func(name string) transcript.Extra {

@@ -1,4 +1,5 @@
-package dialect
+// Package pi reads the transcripts of pi and of OpenClaw.
+package pi
 
 import (
 	"slices"
@@ -7,67 +8,71 @@ import (
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/tree"
 )
 
-// pi reads the transcripts of pi and of OpenClaw: a header and a tree of
+// A Reader reads the transcripts of pi and of OpenClaw: a header and a tree of
 // entries. Version 1 is a list without IDs, whose compactions name their first
 // kept line by number. The members of a record show its version, not the
 // header, because programs mix versions.
 //
 // The leaf is the last entry, or the target of the last leaf record; an entry
 // marked as outside of the conversation is never the leaf.
-type pi struct {
-	tree
-	lines []int // the row of each record; noRow for a header
-	marks []piMark
-	edits []piEdit
+type Reader struct {
+	tree.Tree
+	lines []int // the row of each record; tree.None for a header
+	marks []mark
+	edits []edit
 
-	changes map[int64]piEdit // by offset of the row that is edited
+	changes map[int64]edit // by offset of the row that is edited
 }
 
-// piMark is a compaction: its row and the first row it keeps, noRow if that is
+// mark is a compaction: its row and the first row it keeps, tree.None if that is
 // not known.
-type piMark struct{ row, from int }
+type mark struct{ row, from int }
 
-// piEdit replaces the content of a row, or takes the row out.
-type piEdit struct {
+// edit replaces the content of a row, or takes the row out.
+type edit struct {
 	row, target int
 	content     []byte // nil takes it out
 }
 
+// New returns a reader of one file.
+func New() *Reader { return &Reader{Tree: tree.New()} }
+
 // Genuine implements the interface of a program.
-func (p *pi) Genuine(r fields.Record) bool {
+func (p *Reader) Genuine(r fields.Record) bool {
 	return r.Str("type") != "" && r["timestamp"] != nil && (r["id"] != nil || r["message"] != nil)
 }
 
 // Decode implements the interface of a program.
-func (p *pi) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+func (p *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
 	id := r.Str("id")
 	if id == "" {
 		id = fields.AtOffset(offset)
 	}
-	body, err := piBody(r)
+	body, err := body(r)
 	if err != nil {
 		return nil, err
 	}
 	return fields.Entries(id, fields.Time(r["timestamp"]), body), nil
 }
 
-func piBody(r fields.Record) (transcript.Body, error) {
+func body(r fields.Record) (transcript.Body, error) {
 	switch kind := r.Text("type"); kind {
 	case "":
 		return nil, fields.Malformed("no type")
 	case "session":
 		return transcript.Header{Created: fields.Time(r["timestamp"])}, nil
 	case "message":
-		return piMessage(fields.Of(r["message"]))
+		return message(fields.Of(r["message"]))
 	case "custom_message":
-		return piUser(r["content"])
+		return userOf(r["content"])
 	case "branch_summary":
 		if r.Str("summary") == "" {
 			return fields.Aside(kind), nil
 		}
-		return piText(piBranchHeading + "\n\n<summary>\n" + words.Printable(r.Str("summary")) + "\n</summary>"), nil
+		return said(branchHeading + "\n\n<summary>\n" + words.Printable(r.Str("summary")) + "\n</summary>"), nil
 	case "compaction":
 		return transcript.Compaction{
 			Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
@@ -86,90 +91,90 @@ func piBody(r fields.Record) (transcript.Body, error) {
 }
 
 // Learn implements the interface of a program.
-func (p *pi) Learn(r fields.Record, offset int64, made []transcript.Entry) {
+func (p *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	if _, ok := made[0].Body.(transcript.Header); ok {
-		p.lines = append(p.lines, noRow)
+		p.lines = append(p.lines, tree.None)
 		if len(p.lines) == 1 {
-			p.header = made[0].ID
+			p.Header = made[0].ID
 		}
 		return
 	}
 	kind := r.Str("type")
 	_, said := made[0].Body.(transcript.MessageLine)
-	row := treeRow{offset: offset, entry: made[0].ID, said: said, parent: p.leaf, side: r.Str("appendMode") == "side"}
+	row := tree.Row{Offset: offset, Entry: made[0].ID, Said: said, Parent: p.Leaf, Side: r.Str("appendMode") == "side"}
 	if v, ok := jsontext.Member(made[0].Line(), "parentId"); ok {
-		row.parent = noRow
+		row.Parent = tree.None
 		if !jsontext.IsNull(v) {
-			row.parent = p.parent(r.Text("parentId"))
+			row.Parent = p.Parent(r.Text("parentId"))
 		}
 	}
-	n := p.add(r.Str("id"), row)
+	n := p.Add(r.Str("id"), row)
 	p.lines = append(p.lines, n)
 	switch {
 	case kind == "leaf":
-		p.leaf = row.parent
+		p.Leaf = row.Parent
 		if target := r["targetId"]; target == nil {
-			p.leaf = noRow
-		} else if at, ok := p.byID[r.Text("targetId")]; ok {
-			p.leaf = at
+			p.Leaf = tree.None
+		} else if at, ok := p.ByID[r.Text("targetId")]; ok {
+			p.Leaf = at
 		}
 		return
-	case !row.side:
-		p.leaf = n
+	case !row.Side:
+		p.Leaf = n
 	}
 	switch kind {
 	case "compaction", "reset":
-		p.marks = append(p.marks, piMark{n, p.firstKept(r, n)})
+		p.marks = append(p.marks, mark{n, p.firstKept(r, n)})
 	case "context_edit":
-		if target, ok := p.byID[r.Text("targetId")]; ok {
-			p.edits = append(p.edits, piEdit{n, target, slices.Clone(r["replacement"])})
+		if target, ok := p.ByID[r.Text("targetId")]; ok {
+			p.edits = append(p.edits, edit{n, target, slices.Clone(r["replacement"])})
 		}
 	}
 }
 
 // firstKept returns the row that a compaction keeps first. The record names an
 // ID, its own for no row, or the number of a line, 0 for the header.
-func (p *pi) firstKept(r fields.Record, marker int) int {
+func (p *Reader) firstKept(r fields.Record, marker int) int {
 	if id := r.Str("firstKeptEntryId"); id != "" {
-		if n, ok := p.byID[id]; ok {
+		if n, ok := p.ByID[id]; ok {
 			return n
 		}
-		return noRow
+		return tree.None
 	}
 	if r["firstKeptEntryIndex"] != nil {
 		if n := r.Number("firstKeptEntryIndex"); n > 0 && n < len(p.lines) {
 			return max(p.lines[n], 0)
 		}
-		return noRow
+		return tree.None
 	}
 	if r.Str("type") == "reset" {
 		return marker
 	}
-	return noRow
+	return tree.None
 }
 
 // Settle implements the interface of a program.
-func (p *pi) Settle() {
-	p.walk()
-	p.changes, p.kept = map[int64]piEdit{}, map[int64]fields.Kept{}
+func (p *Reader) Settle() {
+	p.Walk()
+	p.changes, p.Kept = map[int64]edit{}, map[int64]fields.Kept{}
 	for _, e := range p.edits {
-		if target := &p.rows[e.target]; p.rows[e.row].live && target.live && target.said {
-			p.changes[target.offset] = e
+		if target := &p.Rows[e.target]; p.Rows[e.row].Live && target.Live && target.Said {
+			p.changes[target.Offset] = e
 		}
 	}
 	for _, e := range p.changes {
-		p.rows[e.target].said = e.content != nil
+		p.Rows[e.target].Said = e.content != nil
 	}
 	for _, m := range p.marks {
-		if row := p.rows[m.row]; row.live && m.from != noRow && (m.from == m.row || p.rows[m.from].live) {
-			p.kept[row.offset] = p.keep(m.from, m.row)
+		if row := p.Rows[m.row]; row.Live && m.from != tree.None && (m.from == m.row || p.Rows[m.from].Live) {
+			p.Kept[row.Offset] = p.Keep(m.from, m.row)
 		}
 	}
 }
 
 // Place implements the interface of a program.
-func (p *pi) Place(offset int64, made []transcript.Entry) []transcript.Entry {
-	made = p.tree.Place(offset, made)
+func (p *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry {
+	made = p.Tree.Place(offset, made)
 	f, ok := made[0].Body.(transcript.MessageLine)
 	e, edited := p.changes[offset]
 	switch {
@@ -178,7 +183,7 @@ func (p *pi) Place(offset int64, made []transcript.Entry) []transcript.Entry {
 	case e.content == nil:
 		return fields.SetAside(made, "omitted")
 	}
-	content, plain, ok := piContent(e.content)
+	content, plain, ok := contentOf(e.content)
 	if !ok {
 		return made
 	}

@@ -1,4 +1,4 @@
-package dialect
+package claudecode
 
 import (
 	"strings"
@@ -20,21 +20,21 @@ func queuedPrompt(r fields.Record) fields.Record {
 	return a
 }
 
-// claudeQueue finds texts of the user with two rows: one as a queued prompt and
+// queue finds texts of the user with two rows: one as a queued prompt and
 // one as a message. Equal words are one text only within a turn: the user may
 // type them again.
-type claudeQueue struct {
+type queue struct {
 	queued  map[string]int  // texts of the turn without a message yet
 	typed   map[string]int  // texts since the last answer without a queued prompt yet
 	sources map[string]bool // uuids of messages that a queued prompt names
 }
 
-func newClaudeQueue() claudeQueue {
-	return claudeQueue{queued: map[string]int{}, typed: map[string]int{}, sources: map[string]bool{}}
+func newQueue() queue {
+	return queue{queued: map[string]int{}, typed: map[string]int{}, sources: map[string]bool{}}
 }
 
 // repeats reports whether an earlier row holds the text of a message.
-func (q *claudeQueue) repeats(r fields.Record, f transcript.MessageLine) bool {
+func (q *queue) repeats(r fields.Record, f transcript.MessageLine) bool {
 	if f.Role != transcript.RoleUser {
 		clear(q.typed)
 		if f.StopReason == transcript.StopEndTurn {
