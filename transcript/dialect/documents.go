@@ -184,7 +184,7 @@ func (p *pages) message(m document.Message) (found, error) {
 	if _, err := p.reader.ReadAt(raw, m.Start); err != nil && !errors.Is(err, io.EOF) {
 		return at, err
 	}
-	if _, err := parse(raw); err != nil {
+	if _, err := fields.Parse(raw); err != nil {
 		return damaged(err)
 	}
 	raw = jsontext.AppendValue(nil, raw) // on one line

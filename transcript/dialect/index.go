@@ -28,7 +28,7 @@ func (l listing) fill(s Session) Session {
 // index reads an index, in any of its known shapes: sessions by key, by ID,
 // below "sessions", or ZyHive's list of logs.
 func (g *gathering) index(name string) {
-	members, err := jsonFile(g.fsys, name)
+	members, err := fields.File(g.fsys, name)
 	if err != nil {
 		if path.Base(name) == "sessions.json" {
 			g.Indexes = append(g.Indexes, Index{Path: name, Err: fmt.Errorf("dialect: %s: %w", name, err)})

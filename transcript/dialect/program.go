@@ -9,7 +9,9 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 	"github.com/convolog/convolog/transcript/dialect/internal/gemini"
 	"github.com/convolog/convolog/transcript/dialect/internal/opencode"
+	"github.com/convolog/convolog/transcript/dialect/internal/openviking"
 	"github.com/convolog/convolog/transcript/dialect/internal/pi"
+	"github.com/convolog/convolog/transcript/dialect/internal/zyhive"
 )
 
 // A program reads the records of one dialect.
@@ -46,7 +48,7 @@ var programs = map[Dialect]func() program{
 	Codex:      func() program { return codex.New() },
 	GeminiCLI:  func() program { return gemini.New() },
 	OpenCode:   func() program { return opencode.New() },
-	OpenViking: func() program { return openViking{} },
+	OpenViking: func() program { return openviking.Reader{} },
 	Pi:         func() program { return pi.New() },
-	ZyHive:     func() program { return &zyHive{} },
+	ZyHive:     func() program { return &zyhive.Reader{} },
 }

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
@@ -158,7 +157,7 @@ func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f program) ite
 	return func(yield func(found, error) bool) {
 		line := map[int64]found{} // the records of the line at hand, by offset
 		opts.Decode = func(text []byte, offset int64) (transcript.Entry, error) {
-			members, err := parse(text)
+			members, err := fields.Parse(text)
 			if err != nil {
 				return transcript.Entry{}, err
 			}
@@ -171,7 +170,7 @@ func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f program) ite
 			return made[0], nil
 		}
 		opts.Genuine = func(object []byte) bool {
-			members, err := parse(object)
+			members, err := fields.Parse(object)
 			return err == nil && f.Genuine(members)
 		}
 		for rec, err := range transcript.Scan(r, size, &opts) {
@@ -183,16 +182,4 @@ func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f program) ite
 			}
 		}
 	}
-}
-
-// parse returns the members of a line. The error is a
-// *transcript.DamageError.
-func parse(line []byte) (fields.Record, error) {
-	if !jsontext.Valid(line) || !jsontext.IsObject(line) {
-		// The native decoder decides about damage.
-		if _, err := transcript.ParseEntry(line); err != nil {
-			return nil, err
-		}
-	}
-	return fields.Of(line), nil
 }

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/openviking"
 )
 
 // Session is a session of another program. The program's index outranks the
@@ -99,10 +99,17 @@ func (s Session) Records() iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, s.Err) }
 	}
 	if s.Dialect == OpenViking && !strings.HasSuffix(s.Path, ".jsonl") {
-		return vikingFolder{fsys: s.fsys, dir: s.Path, archives: s.Archives}.records()
+		return openviking.Folder{FS: s.fsys, Dir: s.Path, Archives: s.Archives, Scan: s.scanMessages, Name: safeName}.Records()
 	}
 	return scanFile(s.fsys, s.Path, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
 		return s.part.scan(r, size, s.Dialect)
+	})
+}
+
+// scanMessages scans a file of messages in the folder of a session of OpenViking.
+func (s Session) scanMessages(name string, f openviking.Reader) iter.Seq2[transcript.Record, error] {
+	return scanFile(s.fsys, name, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
+		return scanForm(r, size, transcript.ScanOptions{Final: true}, f)
 	})
 }
 
@@ -297,15 +304,4 @@ func (f *forward) ReadAt(p []byte, off int64) (int, error) {
 		err = io.EOF
 	}
 	return read, err
-}
-
-func jsonFile(fsys fs.FS, name string) (fields.Record, error) {
-	data, err := fs.ReadFile(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	if data = jsontext.Trim(data); !jsontext.Valid(data) || !jsontext.IsObject(data) {
-		return nil, fields.Malformed("not a JSON object")
-	}
-	return fields.Of(data), nil
 }

@@ -1,4 +1,4 @@
-package dialect
+package openviking
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// openViking reads the messages of OpenViking. A message is a list of parts; a
+// A Reader reads the messages of OpenViking. A message is a list of parts; a
 // tool part is a call and, once it has ended, its result. So the parts up to
 // the last of a run of tool parts become an answer, their results follow, and
 // later parts are the next answer.
@@ -23,19 +23,19 @@ import (
 // of the message, the result is the remaining text, as a model saw it. In a
 // session folder the file about the call may contain a result, if the program
 // was stopped before it changed the message.
-type openViking struct {
-	// tool returns the content of the file about a call, or nil. It may be nil
+type Reader struct {
+	// Tool returns the content of the file about a call, or nil. It may be nil
 	// itself.
-	tool func(id string) fields.Record
+	Tool func(id string) fields.Record
 }
 
 // Genuine implements the interface of a program.
-func (openViking) Genuine(r fields.Record) bool {
+func (Reader) Genuine(r fields.Record) bool {
 	return r["role"] != nil && (r["parts"] != nil || r["content"] != nil)
 }
 
 // Decode implements the interface of a program.
-func (v openViking) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+func (v Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
 	id := r.Str("id")
 	if id == "" {
 		id = fields.AtOffset(offset)
@@ -47,7 +47,7 @@ func (v openViking) Decode(r fields.Record, offset int64) ([]transcript.Entry, e
 	if role != transcript.RoleUser && role != transcript.RoleAssistant {
 		return fields.Entries(id, fields.Time(r["created_at"]), transcript.Unknown{Kind: "message"}), nil
 	}
-	m := partsOf{role: role, file: v.tool}
+	m := partsOf{role: role, file: v.Tool}
 	if parts := r["parts"]; parts != nil && jsontext.IsArray(parts) {
 		for part := range jsontext.Elements(parts) {
 			m.add(fields.Of(part), part)
@@ -79,19 +79,25 @@ type partsOf struct {
 	role    transcript.Role
 	file    func(id string) fields.Record
 	content []transcript.Block // of the fragment at hand
-	results []timedResult
+	results []result
 	told    []transcript.Body // the status of calls that have not ended
 	tools   bool              // a tool part has been seen since the last flush
 	bodies  []transcript.Body
 	times   map[int]time.Time // of bodies that have one of their own
 }
 
+// result is the result of a call with its time.
+type result struct {
+	transcript.ToolResultBlock
+	at time.Time
+}
+
 // The statuses of a tool part.
 const (
-	toolPending   = "pending"
-	toolRunning   = "running"
-	toolCompleted = "completed"
-	toolError     = "error"
+	Pending   = "pending"
+	Running   = "running"
+	Completed = "completed"
+	Failed    = "error"
 )
 
 func (m *partsOf) say(f transcript.MessageLine) { m.bodies = append(m.bodies, f) }
@@ -156,7 +162,7 @@ func (m *partsOf) tool(p fields.Record) {
 		m.say(transcript.MessageLine{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
 	}
 	output, status := p["tool_output"], p.Str("tool_status")
-	ended := func() bool { return fields.Text(output) != "" || status == toolCompleted || status == toolError }
+	ended := func() bool { return fields.Text(output) != "" || status == Completed || status == Failed }
 	var file fields.Record
 	if m.file != nil {
 		file = m.file(call.ID)
@@ -165,11 +171,11 @@ func (m *partsOf) tool(p fields.Record) {
 		output, status = file["output"], file.Str("status")
 	}
 	if ended() {
-		result := transcript.ToolResultBlock{CallID: call.ID, IsError: status == toolError}
-		result = result.WithContent(transcript.TextBlock{Text: fields.Text(output)})
-		m.results = append(m.results, timedResult{ToolResultBlock: result, at: fields.Time(fields.Of(file["time"])["created"])})
+		block := transcript.ToolResultBlock{CallID: call.ID, IsError: status == Failed}
+		block = block.WithContent(transcript.TextBlock{Text: fields.Text(output)})
+		m.results = append(m.results, result{ToolResultBlock: block, at: fields.Time(fields.Of(file["time"])["created"])})
 	}
-	if status == toolRunning || status == toolPending && ended() {
+	if status == Running || status == Pending && ended() {
 		m.told = append(m.told, transcript.ToolStatus{CallID: call.ID, Status: status})
 	}
 	if m.role == transcript.RoleUser {

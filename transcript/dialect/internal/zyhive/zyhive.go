@@ -1,4 +1,5 @@
-package dialect
+// Package zyhive reads the transcripts of ZyHive.
+package zyhive
 
 import (
 	"cmp"
@@ -13,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// zyHive reads the transcripts of ZyHive: a header, messages in an envelope,
+// A Reader reads the transcripts of ZyHive: a header, messages in an envelope,
 // and compaction markers.
 //
 // Its documents put the kept messages before the marker, which names the first
@@ -22,9 +23,9 @@ import (
 // messages once, in their first place, and a compaction that names the first
 // kept one. If the program has trimmed a file it has moved the markers before
 // all messages; their times reveal their old places.
-type zyHive struct {
-	messages []zyMessage // in the order of the file
-	markers  []zyMarker
+type Reader struct {
+	messages []message // in the order of the file
+	markers  []marker
 	ids      map[string]int // record ID -> message
 	header   string         // the entry ID of a header that is the first record
 
@@ -34,15 +35,15 @@ type zyHive struct {
 	kept    map[int64]fields.Kept // by offset of the marker
 }
 
-type zyMessage struct {
+type message struct {
 	offset int64
 	entry  string // the entry's ID
 	hash   [16]byte
 	time   time.Time
 }
 
-// zyMarker is a compaction before messages[at].
-type zyMarker struct {
+// marker is a compaction before messages[at].
+type marker struct {
 	offset    int64
 	at        int
 	firstKept string
@@ -50,7 +51,7 @@ type zyMarker struct {
 }
 
 // Genuine implements the interface of a program.
-func (z *zyHive) Genuine(r fields.Record) bool {
+func (z *Reader) Genuine(r fields.Record) bool {
 	switch r.Str("type") {
 	case "session":
 		return r["version"] != nil
@@ -63,7 +64,7 @@ func (z *zyHive) Genuine(r fields.Record) bool {
 }
 
 // Decode implements the interface of a program.
-func (z *zyHive) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+func (z *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
 	id := fields.AtOffset(offset)
 	switch kind := r.Text("type"); kind {
 	case "":
@@ -93,7 +94,7 @@ func (z *zyHive) Decode(r fields.Record, offset int64) ([]transcript.Entry, erro
 }
 
 // Learn implements the interface of a program.
-func (z *zyHive) Learn(r fields.Record, offset int64, made []transcript.Entry) {
+func (z *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	switch b := made[0].Body.(type) {
 	case transcript.Header:
 		if len(z.messages)+len(z.markers) == 0 && z.header == "" {
@@ -108,7 +109,7 @@ func (z *zyHive) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 				z.ids[id] = len(z.messages)
 			}
 		}
-		m := zyMessage{offset: offset, entry: made[0].ID, time: made[0].Time}
+		m := message{offset: offset, entry: made[0].ID, time: made[0].Time}
 		h := sha256.New()
 		h.Write([]byte(b.Role))
 		for _, block := range b.Content {
@@ -118,13 +119,13 @@ func (z *zyHive) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 		copy(m.hash[:], h.Sum(nil))
 		z.messages = append(z.messages, m)
 	case transcript.Compaction:
-		z.markers = append(z.markers, zyMarker{offset, len(z.messages), b.FirstKept, made[0].Time})
+		z.markers = append(z.markers, marker{offset, len(z.messages), b.FirstKept, made[0].Time})
 	}
 }
 
 // Settle finds the kept part of each marker. The program's list of messages
 // follows the previous marker, so its numbers count from there.
-func (z *zyHive) Settle() {
+func (z *Reader) Settle() {
 	z.repeats, z.kept = map[int64]bool{}, map[int64]fields.Kept{}
 	z.putBack()
 	real := make([]int, 0, len(z.messages)) // indexes of the messages so far, each one once
@@ -163,7 +164,7 @@ func (z *zyHive) Settle() {
 // before the first message that is not older, if at least two messages are
 // repeated there. Without repeats the marker stays: today the program writes
 // the kept messages after it, and they are older too.
-func (z *zyHive) putBack() {
+func (z *Reader) putBack() {
 	z.moved = map[int64]int64{}
 	for i, m := range z.markers {
 		if m.at > 0 || i == mostMoved {
@@ -172,7 +173,7 @@ func (z *zyHive) putBack() {
 		if m.time.IsZero() {
 			continue
 		}
-		at := slices.IndexFunc(z.messages, func(said zyMessage) bool { return !said.time.Before(m.time) })
+		at := slices.IndexFunc(z.messages, func(said message) bool { return !said.time.Before(m.time) })
 		if at <= 0 {
 			continue
 		}
@@ -186,7 +187,7 @@ func (z *zyHive) putBack() {
 		z.moved[m.offset] = z.messages[at].offset
 		z.markers[i].at = at
 	}
-	slices.SortStableFunc(z.markers, func(a, b zyMarker) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(z.markers, func(a, b marker) int { return cmp.Compare(a.at, b.at) })
 }
 
 // mostMoved limits the examined markers: each is compared with all messages,
@@ -194,14 +195,14 @@ func (z *zyHive) putBack() {
 const mostMoved = 64
 
 // Delay implements the interface of a program.
-func (z *zyHive) Delay(offset int64) (before int64, ok bool) {
+func (z *Reader) Delay(offset int64) (before int64, ok bool) {
 	before, ok = z.moved[offset]
 	return before, ok
 }
 
 // keeps returns the messages before the marker that it keeps, and the number of
 // later messages that repeat the first of them.
-func (z *zyHive) keeps(m zyMarker, real, list, after []int) (kept []int, repeated int) {
+func (z *Reader) keeps(m marker, real, list, after []int) (kept []int, repeated int) {
 	if n, ok := z.ids[m.firstKept]; ok && m.firstKept != "" {
 		if i, ok := slices.BinarySearch(real, n); ok {
 			return real[i:], 0
@@ -226,11 +227,11 @@ func (z *zyHive) keeps(m zyMarker, real, list, after []int) (kept []int, repeate
 	return kept, 0
 }
 
-func (z *zyHive) same(a, b int) bool { return z.messages[a].hash == z.messages[b].hash }
+func (z *Reader) same(a, b int) bool { return z.messages[a].hash == z.messages[b].hash }
 
 // overlap returns the length of the longest end of list that after begins
 // with, in linear time.
-func (z *zyHive) overlap(list, after []int) int {
+func (z *Reader) overlap(list, after []int) int {
 	if len(list) > len(after) {
 		list = list[len(list)-len(after):]
 	}
@@ -269,7 +270,7 @@ func ordinal(id, prefix string) int {
 }
 
 // Place implements the interface of a program.
-func (z *zyHive) Place(offset int64, made []transcript.Entry) []transcript.Entry {
+func (z *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry {
 	if z.repeats[offset] {
 		return fields.SetAside(made, "repeat")
 	}

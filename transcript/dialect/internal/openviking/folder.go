@@ -1,8 +1,8 @@
-package dialect
+// Package openviking reads the session folders of OpenViking.
+package openviking
 
 import (
 	"cmp"
-	"io"
 	"io/fs"
 	"iter"
 	"path"
@@ -16,127 +16,28 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// vikingSigns lists the files in a folder that may be a session of OpenViking.
-type vikingSigns struct {
-	archives []string
-	marked   bool // there is a file that only such a folder has
-	decided  bool
-	session  bool
-}
-
-// vikingSign records the hints of a file name about its folder.
-func (g *gathering) vikingSign(name string) {
-	dir, base := path.Dir(name), path.Base(name)
-	root := vikingRoot(name)
-	signs := g.viking[root]
-	if signs == nil {
-		signs = new(vikingSigns)
-		g.viking[root] = signs
-	}
-	switch {
-	case dir != root && base == "messages.jsonl" && path.Base(path.Dir(dir)) == "history":
-		signs.archives = append(signs.archives, dir)
-	case dir == root && (base == ".abstract.md" || base == ".overview.md" || base == ".meta.json"):
-		signs.marked = true
-	}
-}
-
-// openViking decides about a file that may be part of a session folder of
-// OpenViking. ok is set if it is; s is the session if name is its messages.
-func (g *gathering) openViking(name string) (s *Session, ok bool) {
-	dir := vikingRoot(name)
-	messages, signs := path.Join(dir, "messages.jsonl"), g.viking[dir]
-	if !g.there[messages] {
-		return nil, false
-	}
-	if name != messages && signs.decided {
-		return nil, signs.session
-	}
-	d, sure, err := detectFile(g.fsys, messages)
-	signs.decided = true
-	signs.session = err == nil && (d == OpenViking || d == "" && (signs.marked && g.isEmpty(messages) || len(signs.archives) > 0))
-	if !signs.session || name != messages {
-		return nil, signs.session
-	}
-	slices.SortFunc(signs.archives, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	s = &Session{Dialect: OpenViking, Sure: sure || signs.marked, Path: dir, Archives: signs.archives, fsys: g.fsys}
-	if dir != "." {
-		s.ID = path.Base(dir)
-		s.Owner = vikingUser(dir)
-	}
-	if meta, err := jsonFile(g.fsys, path.Join(dir, ".meta.json")); err == nil {
-		s.ID = cmp.Or(meta.Str("session_id"), s.ID)
-		s.Created, s.Updated = fields.Time(meta["created_at"]), fields.Time(meta["updated_at"])
-		s.Indexed = true
-	}
-	return s, true
-}
-
-// vikingUser returns the user of a folder such as user/alice/sessions/s1. The user
-// "default" is the program's name for none.
-func vikingUser(dir string) string {
-	up := strings.Split(path.Dir(dir), "/")
-	if n := len(up); n >= 3 && up[n-3] == "user" && (up[n-1] == "sessions" || up[n-1] == "session") && up[n-2] != "default" {
-		return up[n-2]
-	}
-	return ""
-}
-
-func (g *gathering) isEmpty(name string) bool {
-	info, err := fs.Stat(g.fsys, name)
-	return err == nil && info.Size() == 0
-}
-
-// vikingRoot returns the folder of the session that a file would belong to.
-func vikingRoot(name string) string {
-	dir := path.Dir(name)
-	for _, part := range []string{"/history/archive_", "/tools/", "/tool-results/"} {
-		if i := strings.LastIndex("/"+dir+"/", part); i >= 0 {
-			return cmp.Or(strings.Trim(("/" + dir)[:i], "/"), ".")
-		}
-	}
-	return dir
-}
-
-// memoryCategory returns the category of a memory file, or "". The profile is
-// profile.md, the program's name for it, or without that .overview.md, which
-// otherwise describes the folder.
-func (g *gathering) memoryCategory(name string) string {
-	elements := strings.Split(name, "/")
-	i := slices.Index(elements, "memories")
-	dir, base := path.Dir(name), path.Base(name)
-	switch {
-	case i < 1 || path.Ext(name) != ".md" || i+1 >= len(elements):
-		return ""
-	case i+2 < len(elements) && !strings.HasPrefix(base, "."):
-		return elements[i+1]
-	case i+2 < len(elements):
-		return ""
-	case base == ".overview.md" && !g.there[path.Join(dir, "profile.md")]:
-		return "profile"
-	case strings.HasPrefix(base, "."):
-		return ""
-	}
-	return strings.TrimSuffix(base, ".md")
-}
-
-// vikingFolder is the folder of a session: live messages, and archives of
+// A Folder is the folder of a session: live messages, and archives of
 // earlier ones with a summary each.
-type vikingFolder struct {
-	fsys     fs.FS
-	dir      string
-	archives []string
-	asked    map[string]bool // IDs of calls: a file about an ID belongs to the first call with it
+type Folder struct {
+	FS       fs.FS
+	Dir      string
+	Archives []string
+	// Scan reads a file of messages.
+	Scan func(name string, r Reader) iter.Seq2[transcript.Record, error]
+	// Name returns the name of the folder with the files about a call.
+	Name func(callID string) string
+
+	asked map[string]bool // IDs of calls: a file about an ID belongs to the first call with it
 }
 
-// records yields the archived messages, each archive followed by its replacement,
+// Records yields the archived messages, each archive followed by its replacement,
 // and then the live messages. A message that is live as well as archived, or in two
 // archives, is shown once. An archive without a summary replaces nothing: its
 // messages stay. Relations count as used before the last commit, since only a
 // commit writes them.
-func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
+func (v Folder) Records() iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		messages := path.Join(v.dir, "messages.jsonl")
+		messages := path.Join(v.Dir, "messages.jsonl")
 		live := map[string]bool{}
 		for rec, err := range v.scan(messages) {
 			if err != nil {
@@ -152,12 +53,12 @@ func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 		}
 		uris, meta := v.relations(), v.meta()
 		sayUsed := func() bool { return len(uris) == 0 || say(".relations.json", transcript.Used{Contexts: uris}) }
-		a := vikingArchived{vikingFolder: v, known: live, taught: len(meta.memories) > 0}
-		for i, dir := range v.archives {
+		a := archived{Folder: v, known: live, taught: len(meta.memories) > 0}
+		for i, dir := range v.Archives {
 			if !a.messages(dir, yield) {
 				return
 			}
-			last := i == len(v.archives)-1
+			last := i == len(v.Archives)-1
 			if last && !sayUsed() {
 				return
 			}
@@ -184,15 +85,15 @@ func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 				return
 			}
 		}
-		if len(v.archives) == 0 {
+		if len(v.Archives) == 0 {
 			sayUsed()
 		}
 	}
 }
 
-// vikingArchived reads archives one after the other.
-type vikingArchived struct {
-	vikingFolder
+// archived reads archives one after the other.
+type archived struct {
+	Folder
 	known  map[string]bool // IDs of messages that are shown elsewhere
 	taught bool            // memories were made of the archives
 	open   []string        // the commits so far
@@ -201,7 +102,7 @@ type vikingArchived struct {
 
 // messages yields the messages of an archive and describes it in commit. It
 // returns false if the loop has ended.
-func (a *vikingArchived) messages(dir string, yield func(transcript.Record, error) bool) bool {
+func (a *archived) messages(dir string, yield func(transcript.Record, error) bool) bool {
 	name := path.Base(dir)
 	at := path.Join("history", name)
 	a.commit = transcript.Commit{
@@ -238,7 +139,7 @@ func (a *vikingArchived) messages(dir string, yield func(transcript.Record, erro
 
 // extend adds an entry to the chapter of the commit, within its last run or in a
 // new one.
-func (a *vikingArchived) extend(e transcript.Entry, within bool) {
+func (a *archived) extend(e transcript.Entry, within bool) {
 	c := &a.commit
 	if _, ok := e.Body.(transcript.MessageLine); !ok {
 		return // it is about a call of a message
@@ -253,21 +154,19 @@ func (a *vikingArchived) extend(e transcript.Entry, within bool) {
 	}
 }
 
-func (v vikingFolder) scan(name string) iter.Seq2[transcript.Record, error] {
-	return scanFile(v.fsys, name, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
-		return scanForm(r, size, transcript.ScanOptions{Final: true}, openViking{tool: v.tool})
-	})
+func (v Folder) scan(name string) iter.Seq2[transcript.Record, error] {
+	return v.Scan(name, Reader{Tool: v.tool})
 }
 
 // tool returns the members of tool.json about a call.
-func (v vikingFolder) tool(id string) fields.Record {
+func (v Folder) tool(id string) fields.Record {
 	if v.asked[id] {
 		return nil
 	}
 	if v.asked != nil {
 		v.asked[id] = true
 	}
-	r, err := jsonFile(v.fsys, path.Join(v.dir, "tools", safeName(id), "tool.json"))
+	r, err := fields.File(v.FS, path.Join(v.Dir, "tools", v.Name(id), "tool.json"))
 	if err != nil || r["tool_id"] != nil && r.Str("tool_id") != id {
 		return nil
 	}
@@ -275,22 +174,22 @@ func (v vikingFolder) tool(id string) fields.Record {
 }
 
 // text returns a sidecar file, empty if it is not there.
-func (v vikingFolder) text(dir, name string) string {
-	data, err := fs.ReadFile(v.fsys, path.Join(dir, name))
+func (v Folder) text(dir, name string) string {
+	data, err := fs.ReadFile(v.FS, path.Join(dir, name))
 	if err != nil {
 		return ""
 	}
 	return strings.ToValidUTF8(string(data), "\uFFFD")
 }
 
-// A vikingMeta is the part of .meta.json about commits.
-type vikingMeta struct {
+// A metadata is the part of .meta.json about commits.
+type metadata struct {
 	committed time.Time                            // of the last one
 	memories  map[string]transcript.ExtractedCount // made of all of them, by category
 }
 
-func (v vikingFolder) meta() (m vikingMeta) {
-	r, err := jsonFile(v.fsys, path.Join(v.dir, ".meta.json"))
+func (v Folder) meta() (m metadata) {
+	r, err := fields.File(v.FS, path.Join(v.Dir, ".meta.json"))
 	if err != nil {
 		return m
 	}
@@ -307,8 +206,8 @@ func (v vikingFolder) meta() (m vikingMeta) {
 }
 
 // relations returns the contexts that the session is linked to, each one once.
-func (v vikingFolder) relations() []string {
-	data, err := fs.ReadFile(v.fsys, path.Join(v.dir, ".relations.json"))
+func (v Folder) relations() []string {
+	data, err := fs.ReadFile(v.FS, path.Join(v.Dir, ".relations.json"))
 	if err != nil || !jsontext.Valid(data) {
 		return nil
 	}
@@ -341,3 +240,16 @@ func (v vikingFolder) relations() []string {
 	walk(jsontext.Trim(data), 0)
 	return uris
 }
+
+// archiveNumber returns the number in the name of an archive, or 0.
+func archiveNumber(name string) int {
+	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
+	if err != nil || n < 0 || n > mostArchives {
+		return 0
+	}
+	return n
+}
+
+// mostArchives keeps a name like archive_99999999999 from setting the next
+// number.
+const mostArchives = 1e6

@@ -1,4 +1,5 @@
-package dialect
+// Package flat reads the flat records of mini-claw and claw0.
+package flat
 
 import (
 	"encoding/json"
@@ -9,11 +10,11 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// decoder returns a decoder of flat records, for ScanOptions. The names are
+// Decoder returns a decoder of flat records, for ScanOptions. The names are
 // members that may hold the text of a result, in order of preference.
-func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.Entry, error) {
+func Decoder(resultNames ...string) func(line []byte, offset int64) (transcript.Entry, error) {
 	return func(line []byte, offset int64) (transcript.Entry, error) {
-		r, err := parse(line)
+		r, err := fields.Parse(line)
 		if err != nil {
 			return transcript.Entry{}, err
 		}
