@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // exchange is an answer, the results of its calls and the user's next texts.
@@ -20,6 +21,7 @@ type exchange struct {
 	answerAt, saidAt     time.Time
 	answerText, saidText bool // the part is one text, written as a string
 	ids                  []string
+	line                 transcript.MessageLine // the first line of the answer
 
 	time   time.Time // the last that is known; a line without one gets it
 	losses Losses
@@ -110,7 +112,7 @@ func (x *exchange) addAnswer(id string, f transcript.MessageLine, at time.Time, 
 			return err
 		}
 		x.answerID, x.answerAt, x.answerText = id, at, f.Message().Plain()
-		if f.Of != "" {
+		if x.line = f; f.Of != "" {
 			x.answerID = f.Of
 		}
 	} else {
@@ -150,11 +152,8 @@ func (x *exchange) addUser(id string, f transcript.MessageLine, at time.Time, ou
 // text returns the text of a block where only text can be; other content counts
 // as lost.
 func (x *exchange) text(b transcript.Block) (string, bool) {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		return b.Text, true
-	case transcript.ContextBlock:
-		return strings.TrimSpace("[" + b.Kind + " " + b.URI + "]\n" + b.Abstract), true
+	if text, ok := rows.Text(b); ok {
+		return text, true
 	}
 	x.losses[transcript.BlockType(b)]++
 	return "", false

@@ -29,6 +29,8 @@ type Session struct {
 	Key     string  `json:"key,omitempty"`  // routing name, in programs that have one
 	Agent   string  `json:"agent,omitempty"`
 	Owner   string  `json:"owner,omitempty"` // the user in whose folder it is
+	// Dir is the folder that the session works in, in programs that record it.
+	Dir string `json:"dir,omitempty"`
 	// Title is the session's title by the program or its user, else the
 	// beginning of the first text of the user.
 	Title  string   `json:"title,omitempty"`
@@ -174,6 +176,7 @@ func (s *Session) survey(each func(line []byte)) {
 			continue
 		}
 		each(rec.Entry.Line())
+		s.setDir(rec.Entry)
 		if t := rec.Entry.Time; !t.IsZero() {
 			if s.Created.IsZero() {
 				s.Created = t
@@ -228,6 +231,19 @@ func (s *Session) survey(each func(line []byte)) {
 	s.Title = cmp.Or(byHand, s.Title, made)
 	s.Titled = s.Title != "" && !strings.HasPrefix(first, strings.TrimRight(s.Title, "….")) // as a program would cut it
 	s.Title = cmp.Or(title.Clean(s.Title), fromText)
+}
+
+// setDir takes the folder of the session from the first row that names it. The first
+// text of the user is the last one that can.
+func (s *Session) setDir(e transcript.Entry) {
+	switch s.Dialect {
+	case Pi, ClaudeCode, Codex:
+		if s.Dir == "" && s.Messages == 0 {
+			r := fields.Of(e.Line())
+			s.Dir = cmp.Or(r.Str("cwd"), r.Object("payload").Str("cwd"))
+		}
+	default: // it records none
+	}
 }
 
 // aside records labels and returns the title that a program made.

@@ -25,6 +25,10 @@ import (
 //	claw0       agents/<agent>/sessions/<id>.jsonl, agents/<agent>/sessions.json
 //	zyhive      agents/<agent>/sessions/<id>.jsonl and sessions.json beside them
 //	openviking  session/<id>/ with messages, archives and the files about them
+//	pi          sessions/--<folder>--/<time>_<id>.jsonl; of a key of OpenClaw
+//	            agents/<agent>/sessions/<id>.jsonl and sessions.json beside them
+//	claude-code projects/<folder>/<id>.jsonl
+//	codex       sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl
 //
 // Times carry a zone, where the program gives one, and names of files are
 // letters, digits, '-', '_' and dots. The archives of OpenViking come from the
@@ -81,14 +85,16 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 		w.form = &zyHiveTarget{agents: map[string][]indexRow{}}
 	case OpenViking:
 		w.form = vikingTarget{}
+	case Pi, ClaudeCode, Codex:
+		w.form = &rowTarget{dialect: d, agents: map[string][]indexRow{}}
 	default:
-		return nil, fmt.Errorf("dialect: cannot write %q: only %s, %s, %s and %s", string(d), MiniClaw, Claw0, ZyHive, OpenViking)
+		return nil, fmt.Errorf("dialect: cannot write %q: only %s, %s, %s, %s, %s, %s and %s", string(d), MiniClaw, Claw0, ZyHive, OpenViking, Pi, ClaudeCode, Codex)
 	}
 	return w, nil
 }
 
-// Write writes one session. Of s it uses ID, Key, Agent, Title, Created and
-// Updated, any of which may be empty. An ID that is not valid in the dialect is
+// Write writes one session. Of s it uses ID, Key, Agent, Title, Dir, Created
+// and Updated, any of which may be empty. An ID that is not valid in the dialect is
 // replaced by one derived from it.
 //
 // entries are the conversation in order, from a scan or made of a folded
@@ -112,7 +118,7 @@ func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (L
 	}
 	w.open = nil
 	if w.mended > 0 {
-		x.losses["half-surrogate"] = w.mended
+		x.losses["half-surrogate"] += w.mended
 	}
 	if err != nil {
 		return x.losses, fmt.Errorf("dialect: writing session %s: %w", s.ID, err)
@@ -152,7 +158,11 @@ func (w *Writer) lines(name string) (*lines, error) {
 }
 
 func (l *lines) add(o *jsontext.Object) error {
-	n, err := l.buf.Write(append(l.w.mend(o.End()), '\n'))
+	return l.line(o.End())
+}
+
+func (l *lines) line(object []byte) error {
+	n, err := l.buf.Write(append(l.w.mend(object), '\n'))
 	l.rows++
 	l.size += int64(n)
 	return err

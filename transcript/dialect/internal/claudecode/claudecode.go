@@ -2,6 +2,8 @@
 package claudecode
 
 import (
+	"strings"
+
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
@@ -73,6 +75,9 @@ func (c *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, erro
 	return fields.Entries(id, fields.Time(r["timestamp"]), body), nil
 }
 
+// api is the format that the rows are written in, as in package anthropic.
+const api = "anthropic"
+
 func body(r fields.Record) (transcript.Body, error) {
 	m := fields.Of(r["message"])
 	switch kind := r.Text("type"); kind {
@@ -93,7 +98,7 @@ func body(r fields.Record) (transcript.Body, error) {
 		case r.Flag("isApiErrorMessage") || m.Str("model") == "<synthetic>":
 			return fields.Aside("excluded"), nil
 		}
-		f.API, f.Model, f.RequestID = "anthropic", m.Str("model"), r.Str("requestId")
+		f.API, f.Model, f.RequestID = api, m.Str("model"), r.Str("requestId")
 		f.StopReason = transcript.StopReason(m.Str("stop_reason"))
 		u := fields.Of(m["usage"])
 		f.Usage = transcript.Usage{
@@ -256,6 +261,7 @@ func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry
 			made[0].Body = text.WithContent(transcript.TextBlock{Text: b.Summary})
 			break
 		}
+		b.Summary = strings.TrimPrefix(b.Summary, continued)
 		b.TokensBefore = c.tokens[offset]
 		made[0].Body = b
 	case transcript.MessageLine:
