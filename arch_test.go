@@ -148,6 +148,7 @@ var testImports = map[string][]string{
 	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
+	"transcript/dialect":           {"rebuild"},
 	"session":                      slices.Concat(formats, []string{"internal/neutral", "session/driver/memdriver", "transcript/redact"}),
 	"internal/page":                {"internal/unseen"},
 	"internal/soak":                {"..."},

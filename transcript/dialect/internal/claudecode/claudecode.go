@@ -116,7 +116,8 @@ func body(r fields.Record) (transcript.Body, error) {
 			return fields.WithContent(f, content, !jsontext.IsArray(prompt["prompt"])), nil
 		}
 		return fields.Aside(kind), nil
-	case "system", "progress", "summary", "ai-title", "tag", "file-history-snapshot", "queue-operation", "last-prompt", "agent-name":
+	case "system", "progress", "summary", "ai-title", "tag", "file-history-snapshot", "queue-operation", "last-prompt", "agent-name",
+		"api-request", "api-request-blob", "api-request-shape", "atis-latch", "cost-state", "mode", "tools-used":
 		return fields.Aside(kind), nil
 	default:
 		return transcript.Unknown{Kind: kind}, nil

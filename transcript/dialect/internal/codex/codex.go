@@ -271,7 +271,7 @@ func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry
 		return fields.SetAside(made, r.gone)
 	}
 	if b, ok := made[0].Body.(transcript.Compaction); ok {
-		if r.text != "" {
+		if b.Summary = strings.TrimPrefix(b.Summary, heading); r.text != "" {
 			b.Summary = r.text
 		}
 		for n--; n >= 0 && b.CoversTo == ""; n-- {

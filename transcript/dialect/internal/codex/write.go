@@ -32,7 +32,7 @@ func (w *Writer) Start(s rows.Session) (id, file string) {
 	w.session, w.kinds = s, map[string]string{}
 	at := rows.Stamp(s.Created)
 	w.add("session_meta", transcript.Entry{Time: s.Created}, rows.Object(
-		"id", s.ID, "timestamp", at, "cwd", s.Dir, "originator", "codex_cli_rs", "cli_version", version, "source", "cli", "model_provider", "openai",
+		"id", s.ID, "timestamp", at, "cwd", s.Dir, "originator", "codex_cli_rs", "cli_version", version, "source", "cli",
 	))
 	if s.Title != "" {
 		w.Title(s.Title, transcript.Entry{Time: s.Created})
@@ -211,12 +211,12 @@ func usageOf(u transcript.Usage) []byte {
 // the user that it carries precede the summary, as in those that Codex writes.
 func (w *Writer) Compaction(e transcript.Entry, c transcript.Compaction) {
 	var history [][]byte
-	for _, text := range append(slices.Clone(c.Said), transcript.Carried{Text: c.Summary}) {
+	for _, text := range append(slices.Clone(c.Said), transcript.Carried{Text: heading + c.Summary}) {
 		part := rows.Object("type", "input_text", "text", text.Text)
 		history = append(history, rows.Object("type", "message", "role", "user", "content", rows.Array([][]byte{part.End()})).End())
 	}
 	free := w.free
-	w.add("compacted", e, rows.Object("message", c.Summary, "replacement_history", rows.Array(history)))
+	w.add("compacted", e, rows.Object("message", heading+c.Summary, "replacement_history", rows.Array(history)))
 	w.free = len(w.Rows) - 1
 	if first, ok := w.Kept(c); ok {
 		w.free = max(first.Row, free)
@@ -224,3 +224,9 @@ func (w *Writer) Compaction(e transcript.Entry, c transcript.Compaction) {
 	}
 	w.free++
 }
+
+// heading begins the summary that the program gives its model.
+const heading = "Another language model started to solve this problem and produced a summary of its thinking process. " +
+	"You also have access to the state of the tools that were used by that language model. Use this to build on the work " +
+	"that has already been done and avoid duplicating work. Here is the summary produced by the other language model, " +
+	"use the information in this summary to assist with your own analysis:\n"
