@@ -67,6 +67,25 @@
 // seconds, those beyond 1e11 milliseconds. The order of entries is the order of
 // the lines.
 //
+// A [Writer] writes the forms of mini-claw, claw0, ZyHive and OpenViking, and these
+// three, whose rows are messages. A history that is written and read is the same, except
+// for the following:
+//
+//   - Pi: times are to the millisecond, in all three. The API of an answer has pi's
+//     name, unless it is Anthropic's.
+//   - ClaudeCode: IDs of rows are UUIDs, and IDs of calls have only the characters that
+//     the API takes. The API of every answer is Anthropic's; other reasoning is lost. A
+//     summary that replaces nothing becomes a text of the user.
+//   - Codex: the API of every answer is OpenAI's Responses; other reasoning is lost, and
+//     so are the mark of a failed call, stop reasons and IDs of requests. The input of a
+//     call is an object. Answers without a message between them become one. A
+//     compaction precedes the messages that it keeps.
+//
+// Losses count the content that is lost. Files carried over by a compaction are not
+// written, and texts of the user that it carries are only in rollouts. A session works in
+// the folder "/" unless [Session.Dir] names another one: Claude Code and pi look for the
+// file in a folder of that name.
+//
 // The line of an entry is the record as it is in a file of lines. It is not a line of
 // the native format: to store the conversation in it, make new entries of the
 // bodies, as exchange.Import does.

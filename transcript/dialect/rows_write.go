@@ -85,9 +85,6 @@ func (r *rowOutput) exchange(x *exchange) error {
 		say(rows.Message{MessageLine: f, Entry: x.answerID, More: rest, Time: x.answerAt})
 	}
 	for _, result := range x.results {
-		if result.id == "" { // made up: the program does so itself
-			continue
-		}
 		f := transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{result.ToolResultBlock}}
 		say(rows.Message{MessageLine: f, Entry: result.id, Time: result.at})
 	}
@@ -111,7 +108,7 @@ func (r *rowOutput) entry(_ *exchange, e transcript.Entry) (bool, error) {
 	if !ok || m.Title == nil {
 		return false, nil
 	}
-	if r.row.Title == "" { // the title of the session wins
+	if r.row.Title == "" && *m.Title != "" { // the title of the session wins
 		r.to.Title(*m.Title, e)
 	}
 	return true, nil
@@ -120,9 +117,6 @@ func (r *rowOutput) entry(_ *exchange, e transcript.Entry) (bool, error) {
 func (r *rowOutput) end(losses Losses) error {
 	for name, n := range r.log.Lost {
 		losses[name] += n
-	}
-	if len(r.log.Rows) == 0 { // an empty file is not a session
-		return nil
 	}
 	l, err := r.writer.lines(r.row.file)
 	if err != nil {

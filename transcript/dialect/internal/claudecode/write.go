@@ -26,9 +26,7 @@ const version = "2.1.0"
 func (w *Writer) Start(s rows.Session) (id, file string) {
 	s.ID = rows.UUID(cmp.Or(s.ID, s.Key))
 	w.session = s
-	if s.Title != "" {
-		w.Title(s.Title, transcript.Entry{})
-	}
+	w.Title(s.Title, transcript.Entry{}) // even if it is empty: a file without rows is not a session
 	project := strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
@@ -67,6 +65,9 @@ func (w *Writer) entry(e transcript.Entry) transcript.Entry {
 
 // Message writes a message.
 func (w *Writer) Message(m rows.Message) {
+	if m.MadeUp() { // the program makes one up itself
+		return
+	}
 	e := w.entry(transcript.Entry{ID: m.Entry, Time: m.Time})
 	w.Place(m, e.ID)
 	if m.Kind == transcript.TypeAssistant {

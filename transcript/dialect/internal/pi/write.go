@@ -62,6 +62,9 @@ func (w *Writer) Title(name string, e transcript.Entry) {
 
 // Message writes a message.
 func (w *Writer) Message(m rows.Message) {
+	if m.MadeUp() { // the program makes one up itself
+		return
+	}
 	id := w.unique(m.Entry)
 	w.Place(m, id)
 	var said *jsontext.Object

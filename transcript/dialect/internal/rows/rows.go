@@ -34,6 +34,9 @@ func (m Message) Result() transcript.ToolResultBlock {
 	return r
 }
 
+// MadeUp reports whether a message is the result of a call without one.
+func (m Message) MadeUp() bool { return m.Kind == transcript.TypeToolResult && m.Entry == "" }
+
 // A Log collects the rows of a session, and the names of content that they cannot
 // hold. The zero value is empty.
 type Log struct {
