@@ -28,7 +28,9 @@
 //   - Rows of Claude Code that hold no words (progress, hooks, errors of the API) do
 //     not belong to its tree: the next message follows the nearest one above them. A
 //     branch begins only where the user went back and typed. Texts that the user
-//     typed while a tool ran are messages at their place, once.
+//     typed while a tool ran are messages at their place, once. A helper whose rows are
+//     in the file of its session is a session of its own in a [Folder], and set aside in
+//     the other one. It is linked to the call with its first text as the prompt.
 //   - A record that is not understood becomes transcript.Unknown.
 //
 // No record is left out: each is the line of an entry, and every other byte is

@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
+	"github.com/convolog/convolog/transcript/dialect/internal/claudecode"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 	"github.com/convolog/convolog/transcript/dialect/internal/openviking"
 )
@@ -64,10 +65,12 @@ type Session struct {
 	part part // of the file, if it holds several sessions
 }
 
-// part is a part of a document. The zero value is the whole file.
+// part is a part of a document, or a helper's part of a transcript. The zero value is the
+// whole file.
 type part struct {
 	start, end int64
 	files      chatgpt.Assets
+	helper     string // of Claude Code: the first row of the helper
 }
 
 // Info returns s: with [Session.Records] it makes a Session a source of an import.
@@ -120,7 +123,15 @@ func (p part) scan(r io.ReaderAt, size int64, d Dialect) iter.Seq2[transcript.Re
 		r, size = documentReader{io.NewSectionReader(r, p.start, p.end-p.start), p.files}, p.end-p.start
 	}
 	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range d.Scan(r, size, &transcript.ScanOptions{Final: true}) {
+		opts := transcript.ScanOptions{Final: true}
+		records := d.Scan(r, size, &opts)
+		if p.helper != "" {
+			records = scanForm(r, size, opts, claudecode.NewHelper(p.helper))
+		}
+		for rec, err := range records {
+			if p.helper != "" && rec.Damage != nil { // of the session
+				continue
+			}
 			rec.Offset, rec.End = rec.Offset+p.start, rec.End+p.start
 			if rec.Damage != nil {
 				rec.Damage.Offset += p.start
@@ -159,8 +170,8 @@ func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
 }
 
 // survey reads the transcript for data missing in indexes, and calls each with
-// the line of every entry.
-func (s *Session) survey(each func(line []byte)) {
+// the record of every entry.
+func (s *Session) survey(each func(rec transcript.Record)) {
 	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
 	var first, fromText, byHand, made string
 	updated := !s.Updated.IsZero() // from an index
@@ -175,7 +186,7 @@ func (s *Session) survey(each func(line []byte)) {
 		if !rec.HasEntry() {
 			continue
 		}
-		each(rec.Entry.Line())
+		each(rec)
 		s.setDir(rec.Entry)
 		if t := rec.Entry.Time; !t.IsZero() {
 			if s.Created.IsZero() {

@@ -19,7 +19,7 @@ import (
 // other, and the program often writes them late. So the order of the lines is
 // the conversation, and a parent only decides about a branch; see
 // branchIndex. The rows of a helper's conversation are set aside, unless the
-// file contains no others.
+// file contains no others. NewHelper reads them.
 type Reader struct {
 	tree.Tree
 	branchIndex
@@ -28,6 +28,7 @@ type Reader struct {
 	ends    map[int]transcript.MessageLine // first row -> how the answer ended
 	bounds  []bound
 	queue   queue
+	only    *rowsOf         // the rows to read, nil for all
 	awaited map[string]bool // uuids of parents that do not precede their rows
 	tokens  map[int64]int   // before the compaction at an offset
 }
@@ -127,7 +128,7 @@ func body(r fields.Record) (transcript.Body, error) {
 // Learn implements the interface of a program.
 func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	uuid := r.Str("uuid")
-	if uuid == "" {
+	if uuid == "" || c.only != nil && !c.only.learn(r, offset) {
 		return
 	}
 	f, said := made[0].Body.(transcript.MessageLine)
@@ -250,6 +251,9 @@ func (c *Reader) Settle() {
 
 // Place implements the interface of a program.
 func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry {
+	if c.only != nil && !c.only.offsets[offset] {
+		return nil
+	}
 	if i := c.Index(offset); i >= 0 && c.info[i].repeat {
 		made[0].ID = c.Rows[i].Entry
 		return fields.SetAside(made, "repeat")
