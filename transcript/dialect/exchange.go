@@ -17,14 +17,22 @@ type exchange struct {
 	results []timedResult
 	said    []transcript.Block
 
-	answerID, saidID     string
-	answerAt, saidAt     time.Time
-	answerText, saidText bool // the part is one text, written as a string
-	ids                  []string
-	line                 transcript.MessageLine // the first line of the answer
+	answerDetails
+	saidID   string
+	saidAt   time.Time
+	saidText bool // as answerText
+	ids      []string
 
 	time   time.Time // the last that is known; a line without one gets it
 	losses Losses
+}
+
+// answerDetails describe an answer by its first line.
+type answerDetails struct {
+	answerID   string
+	answerAt   time.Time
+	answerText bool // the part is one text, written as a string
+	line       transcript.MessageLine
 }
 
 type timedResult struct {

@@ -123,7 +123,7 @@ func (r *rowOutput) end(losses Losses) error {
 		return err
 	}
 	for _, row := range r.log.Rows {
-		if err := l.line(row); err != nil {
+		if err := l.add(row); err != nil {
 			return err
 		}
 	}

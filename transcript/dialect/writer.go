@@ -158,11 +158,7 @@ func (w *Writer) lines(name string) (*lines, error) {
 }
 
 func (l *lines) add(o *jsontext.Object) error {
-	return l.line(o.End())
-}
-
-func (l *lines) line(object []byte) error {
-	n, err := l.buf.Write(append(l.w.mend(object), '\n'))
+	n, err := l.buf.Write(append(l.w.mend(o.End()), '\n'))
 	l.rows++
 	l.size += int64(n)
 	return err

@@ -58,6 +58,14 @@ func New() *Reader {
 	}
 }
 
+// NewHelper returns a reader of one helper in the file of a session. It leaves out the
+// rows of others.
+func NewHelper(root string) *Reader {
+	c := New()
+	c.only = &rowsOf{uuids: map[string]bool{root: true}, offsets: map[int64]bool{}}
+	return c
+}
+
 // Genuine implements the interface of a program.
 func (c *Reader) Genuine(r fields.Record) bool {
 	return r.Str("type") != "" && (r["uuid"] != nil || r["sessionId"] != nil)
@@ -75,9 +83,6 @@ func (c *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, erro
 	}
 	return fields.Entries(id, fields.Time(r["timestamp"]), body), nil
 }
-
-// api is the format that the rows are written in, as in package anthropic.
-const api = "anthropic"
 
 func body(r fields.Record) (transcript.Body, error) {
 	m := fields.Of(r["message"])

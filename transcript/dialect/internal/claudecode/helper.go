@@ -16,7 +16,7 @@ type call struct {
 	id      string
 }
 
-// IsHelper reports whether a file has the name of a helper's transcript. Claude
+// IsHelper reports whether a name is the name of a helper's transcript. Claude
 // Code keeps it in the folder "subagents" of the session, earlier versions
 // keep it with the sessions.
 func IsHelper(name string) bool { return strings.HasPrefix(path.Base(name), "agent-") }

@@ -87,14 +87,6 @@ type rowsOf struct {
 	offsets map[int64]bool
 }
 
-// NewHelper returns a reader of one helper in the file of a session. It leaves out the
-// rows of others.
-func NewHelper(root string) *Reader {
-	c := New()
-	c.only = &rowsOf{uuids: map[string]bool{root: true}, offsets: map[int64]bool{}}
-	return c
-}
-
 // learn reports whether a row is one of the helper.
 func (o *rowsOf) learn(r fields.Record, offset int64) bool {
 	uuid := r.Str("uuid")

@@ -18,6 +18,9 @@ type Writer struct {
 	leaf    string
 }
 
+// api is the format that the rows are written in, as in package anthropic.
+const api = "anthropic"
+
 // version is a version of Claude Code that writes these rows.
 const version = "2.1.0"
 
@@ -41,8 +44,8 @@ func (w *Writer) Title(name string, _ transcript.Entry) {
 	w.Add(rows.Object("type", "custom-title", "customTitle", name, "sessionId", w.session.ID))
 }
 
-// row begins a row below parent, or without one if that is empty. Each entry of a
-// session has the same row in every export.
+// row begins a row below parent, or without one if that is empty. Every export gives
+// an entry the same ID.
 func (w *Writer) row(parent, kind string, e transcript.Entry) *jsontext.Object {
 	up := rows.Null
 	if parent != "" {

@@ -20,10 +20,6 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// API is the format that items of answers are written in, as in package
-// openairesponses.
-const api = "openai-responses"
-
 // A Reader reads one rollout.
 type Reader struct {
 	rows   []row

@@ -23,6 +23,10 @@ type Writer struct {
 	free    int               // the first row after the last compaction
 }
 
+// api is the format that items of answers are written in, as in package
+// openairesponses.
+const api = "openai-responses"
+
 // version is a version of Codex that writes these rows.
 const version = "0.171.0"
 

@@ -40,7 +40,7 @@ func (m Message) MadeUp() bool { return m.Kind == transcript.TypeToolResult && m
 // A Log collects the rows of a session, and the names of content that they cannot
 // hold. The zero value is empty.
 type Log struct {
-	Rows [][]byte
+	Rows []*jsontext.Object
 	Lost map[string]int
 
 	messages []Placed
@@ -55,7 +55,7 @@ type Placed struct {
 }
 
 // Add adds a row.
-func (l *Log) Add(o *jsontext.Object) { l.Rows = append(l.Rows, o.End()) }
+func (l *Log) Add(o *jsontext.Object) { l.Rows = append(l.Rows, o) }
 
 // Lose counts content that has no place.
 func (l *Log) Lose(name string) {
