@@ -8,9 +8,11 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/internal/neutral"
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -353,6 +355,19 @@ func (c *conversed) compaction(body transcript.Compaction, all []spoken) transcr
 		if s.from > 0 {
 			body.CoversTo = s.ID
 		}
+	}
+	return c.withCarried(body)
+}
+
+// withCarried returns a compaction whose summary holds the carried items as well, as
+// other programs have no place for them. Items from hidden entries are left out.
+func (c *conversed) withCarried(body transcript.Compaction) transcript.Compaction {
+	hidden := func(entry string) bool { w, _ := c.fold.Where(entry); return w.Hidden }
+	body, _ = body.WithoutCarried(hidden)
+	if text := rebuild.CarriedText(body); text != "" {
+		summary, _ := recalltool.Cut(body.Summary)
+		body.Summary = strings.TrimLeft(summary+"\n\n"+text, "\n")
+		body.Pins, body.Rules, body.Files, body.Errors, body.IDs, body.Said = nil, nil, nil, nil, nil, nil
 	}
 	return body
 }

@@ -99,6 +99,45 @@ func TestExportDetails(t *testing.T) {
 	}
 }
 
+// An export puts the texts that a compaction carries into the summary, but not those of
+// hidden entries.
+func TestExportCarried(t *testing.T) {
+	st := inMemory()
+	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "ana"})
+	require.NoError(t, err)
+	var ids []string
+	for _, text := range []string{"Never touch the vendor folder.", "My name is Ana.", "Go on."} {
+		added, err := s.Append(t.Context(), transcript.UserText(text))
+		require.NoError(t, err)
+		ids = append(ids, added...)
+	}
+	_, err = s.Append(t.Context(), transcript.Compaction{
+		Summary: "They worked.", FirstKept: ids[2], CoversTo: ids[1],
+		Said: []transcript.Carried{{Entry: ids[0], Text: "Never touch the vendor folder."}, {Entry: ids[1], Text: "My name is Ana."}},
+	})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.Hide{Entries: []string{ids[1]}})
+	require.NoError(t, err)
+	for _, to := range []dialect.Dialect{dialect.Pi, dialect.ClaudeCode, dialect.Codex, dialect.ZyHive} {
+		again := inMemory()
+		back := importAll(t, again, sessionsIn(t, exportTo(t, st, s.Ref(), to)), nil)
+		require.Len(t, back, 1)
+		there, err := again.Get(t.Context(), back[0].Session)
+		require.NoError(t, err)
+		h, err := there.History(t.Context())
+		require.NoError(t, err)
+		var texts []string
+		for _, m := range h.Messages {
+			texts = append(texts, m.Text())
+		}
+		text := strings.Join(texts, "\n")
+		require.Contains(t, text, "They worked.", to)
+		require.Contains(t, text, "The user said:\n- Never touch the vendor folder.", to)
+		require.NotContains(t, text, "Ana", to)
+		require.Contains(t, text, "Go on.", to)
+	}
+}
+
 func exportTo(t *testing.T, st *session.Store, ref session.Ref, d dialect.Dialect) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}

@@ -83,10 +83,10 @@
 //     call is an object. Answers without a message between them become one. A
 //     compaction precedes the messages that it keeps.
 //
-// Losses count the content that is lost. Files carried over by a compaction are not
-// written, and texts of the user that it carries are only in rollouts. A session works in
-// the folder "/" unless [Session.Dir] names another one: Claude Code and pi look for the
-// file in a folder of that name.
+// A helper is written as a session. Losses count the content that is lost. Of the items
+// that a compaction carries, rollouts hold the texts of the user, and exchange.Export puts
+// all of them into the summary. A session works in the folder "/" unless [Session.Dir]
+// names another one: Claude Code and pi look for the file in a folder of that name.
 //
 // The line of an entry is the record as it is in a file of lines. It is not a line of
 // the native format: to store the conversation in it, make new entries of the

@@ -48,6 +48,7 @@ func (r *rowTarget) begin(w *Writer, s Session) (output, error) {
 	id, file := out.to.Start(rows.Session{
 		ID: s.ID, Key: s.Key, Agent: out.row.Agent, Title: s.Title, Dir: cmp.Or(s.Dir, "/"), Created: s.Created,
 	})
+	out.row.Updated = s.Created
 	out.row.ID, out.row.file = id, w.unique(file, ".jsonl")
 	return out, nil
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,4 +213,54 @@ func TestRowsDetails(t *testing.T) {
 		}
 		require.Equal(t, want, got, d)
 	}
+}
+
+// The file is in a folder named after the folder of the session, as each program names
+// it, whatever that contains.
+func TestRowsFolder(t *testing.T) {
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	for dir, want := range map[string][2]string{
+		"":                            {"----", "-"},
+		"/home/ana/my boats":          {"--home-ana-my boats--", "-home-ana-my-boats"},
+		`C:\Users\ana`:                {"--C--Users-ana--", "C--Users-ana"},
+		"/a\x00b/../c":                {"--a-b-..-c--", "-a-b----c"},
+		strings.Repeat("/x", 300):     {"--" + strings.Repeat("x-", 100) + "--", strings.Repeat("-x", 100)},
+		"/" + strings.Repeat("日", 99): {"--" + strings.Repeat("日", 66) + "--", "-" + strings.Repeat("-", 99)},
+	} {
+		for i, d := range []dialect.Dialect{dialect.Pi, dialect.ClaudeCode} {
+			s := dialect.Session{ID: "0190c0de-0000-7000-8000-000000000001", Dir: dir, Created: at}
+			files, _ := write(t, d, slices.Values([]dialect.Session{s}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(nil) })
+			for name := range files {
+				require.Equal(t, want[i], path.Base(path.Dir(name)), "%s of %q", d, dir)
+			}
+			require.Len(t, files, 1)
+		}
+	}
+}
+
+// The sessions of an agent of OpenClaw are where it looks for them, and its index lists
+// the last used one of each key.
+func TestOpenClawIndex(t *testing.T) {
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	var sessions []dialect.Session
+	for n, key := range []string{"agent:scout:main", "agent:scout:main", "agent:scout:cron:x", "main:cli:ana"} {
+		sessions = append(sessions, dialect.Session{
+			ID: fmt.Sprintf("0190c0de-0000-7000-8000-00000000000%d", n), Key: key, Agent: "scout", Title: fmt.Sprintf("T%d", n), Created: at.Add(-time.Duration(n) * time.Hour),
+		})
+	}
+	files, _ := write(t, dialect.Pi, slices.Values(sessions), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(nil) })
+	require.JSONEq(t, `{
+		"agent:scout:main": {"sessionId": "0190c0de-0000-7000-8000-000000000000", "sessionFile": "0190c0de-0000-7000-8000-000000000000.jsonl",
+			"updatedAt": 1772355600000, "sessionStartedAt": 1772355600000, "displayName": "T0"},
+		"agent:scout:cron:x": {"sessionId": "0190c0de-0000-7000-8000-000000000002", "sessionFile": "0190c0de-0000-7000-8000-000000000002.jsonl",
+			"updatedAt": 1772348400000, "sessionStartedAt": 1772348400000, "displayName": "T2"}
+	}`, string(files["agents/scout/sessions/sessions.json"].Data))
+	folder, err := dialect.ReadFolder(files)
+	require.NoError(t, err)
+	listed := map[string]bool{}
+	for s := range folder.Sessions() {
+		require.NoError(t, s.Err)
+		listed[s.ID] = s.Indexed
+	}
+	require.Equal(t, map[string]bool{sessions[0].ID: true, sessions[1].ID: false, sessions[2].ID: true, sessions[3].ID: false}, listed)
 }

@@ -30,12 +30,12 @@ func (w *Writer) Start(s rows.Session) (id, file string) {
 	s.ID = rows.UUID(cmp.Or(s.ID, s.Key))
 	w.session = s
 	w.Title(s.Title, transcript.Entry{}) // even if it is empty: a file without rows is not a session
-	project := strings.Map(func(r rune) rune {
+	project := rows.Folder(s.Dir, func(r rune) rune {
 		if '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
 		}
 		return '-'
-	}, s.Dir)
+	})
 	return s.ID, path.Join("projects", project, s.ID)
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"path"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -33,7 +35,12 @@ func (w *Writer) Start(s rows.Session) (id, file string) {
 	if strings.HasPrefix(s.Key, "agent:") {
 		return id, path.Join("agents", s.Agent, "sessions", id)
 	}
-	dir := strings.NewReplacer("/", "-", `\`, "-", ":", "-").Replace(strings.TrimPrefix(s.Dir, "/"))
+	dir := rows.Folder(strings.TrimPrefix(strings.TrimPrefix(s.Dir, "/"), `\`), func(r rune) rune {
+		if strings.ContainsRune(`/\:`, r) || unicode.IsControl(r) || r == utf8.RuneError {
+			return '-'
+		}
+		return r
+	})
 	return id, path.Join("sessions", "--"+dir+"--", strings.NewReplacer(":", "-", ".", "-").Replace(at)+"_"+id)
 }
 

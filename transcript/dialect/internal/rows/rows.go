@@ -224,6 +224,16 @@ func isUUID(id string) bool {
 	return true
 }
 
+// Folder returns the mapped name, cut if it is too long for a folder.
+func Folder(name string, mapped func(rune) rune) string {
+	const most = 200 // of the 255 of a disk
+	name = strings.Map(mapped, name)
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "")
+	}
+	return name
+}
+
 // Input returns the input of a call, an object if it is missing.
 func Input(c transcript.ToolCallBlock) []byte {
 	if len(c.Input) == 0 {
