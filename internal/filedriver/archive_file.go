@@ -55,9 +55,13 @@ func (p *packed) holds(now fs.FileInfo) bool {
 // name.
 func (a *agent) pack(p *packed, r io.ReaderAt) error {
 	a.d.at("archive: write")
+	header, err := extra(p.row, r)
+	if err != nil {
+		return err
+	}
 	out := bufio.NewWriterSize(p, copySize)
 	zip := gzip.NewWriter(out)
-	zip.Extra = extra(p.row, r)
+	zip.Extra = header
 	sum, err := copySum(zip, r, p.row.Size)
 	a.d.at("archive: written")
 	if err = cmp.Or(err, zip.Close(), out.Flush()); err != nil {

@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -152,8 +153,9 @@ func (a *agent) create(key driver.KeyRef, header func(int64) (driver.Row, driver
 	if err != nil {
 		return driver.Row{}, err
 	}
-	a.d.logs.drop(ref) // of an earlier session with this ID
-	a.d.remember(ref, l)
+	a.d.logs.drop(ref)                                      // of an earlier session with this ID
+	m, _ := markOf(bytes.NewReader(data), int64(len(data))) // never fails
+	a.d.setMark(ref, m)
 	_ = l.Close() // all is synced
 	x.compared()
 	x.putLate(row)

@@ -239,14 +239,18 @@ func (d *Driver) setMark(ref driver.Ref, m mark) {
 }
 
 // remember marks a transcript as it is. It reports false, and changes nothing,
-// during an append, because that may be taken back.
+// during an append, because that may be taken back, and if the file cannot be read.
 func (d *Driver) remember(ref driver.Ref, l *filelog.Log) bool {
 	size, ok, err := l.TrySize()
 	switch {
 	case errors.Is(err, filelog.ErrReplaced):
 		d.setMark(ref, mark{size: -1})
 	case ok && err == nil:
-		d.setMark(ref, markOf(l, size))
+		m, err := markOf(l, size)
+		if err != nil {
+			return false
+		}
+		d.setMark(ref, m)
 	}
 	return ok || err != nil
 }
@@ -254,7 +258,10 @@ func (d *Driver) remember(ref driver.Ref, l *filelog.Log) bool {
 // identify returns an error, once, if a transcript is not the file that this driver last
 // opened or closed under its name.
 func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
-	fits := d.mark(ref).fits(l)
+	fits, err := d.mark(ref).fits(l)
+	if err != nil {
+		return err
+	}
 	if !fits {
 		d.replaced(ref)
 		d.setMark(ref, mark{})
@@ -270,7 +277,13 @@ func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
 // transcript is not another one.
 func (d *Driver) identifyArchive(ref driver.Ref, z *zipped) error {
 	known := d.mark(ref)
-	fits := known == z.mark || known.fits(z)
+	var err error
+	fits := known == z.mark
+	if !fits {
+		if fits, err = known.fits(z); err != nil {
+			return err
+		}
+	}
 	if !fits {
 		d.replaced(ref)
 	}

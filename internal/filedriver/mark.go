@@ -16,12 +16,22 @@ type mark struct {
 	sum  uint64 // of the first and the last bytes of the beginning
 }
 
-// markOf returns the mark of the first size bytes.
-func markOf(r io.ReaderAt, size int64) mark {
-	ends, _ := filelog.Ends(r, size) // an unreadable part fails where it is needed
+// markOf returns the mark of the first size bytes, or of all bytes if there are fewer.
+func markOf(r io.ReaderAt, size int64) (mark, error) {
+	ends, err := filelog.Ends(r, size)
+	if err != nil {
+		return mark{}, err
+	}
 	h := fnv.New64a()
 	_, _ = h.Write(ends) // never fails
-	return mark{size, h.Sum64()}
+	return mark{size, h.Sum64()}, nil
 }
 
-func (m mark) fits(r io.ReaderAt) bool { return m.size == 0 || m.size > 0 && markOf(r, m.size) == m }
+// fits reports whether a transcript is the marked one. The error is one of r.
+func (m mark) fits(r io.ReaderAt) (bool, error) {
+	if m.size <= 0 {
+		return m.size == 0, nil
+	}
+	got, err := markOf(r, m.size)
+	return got == m, err
+}

@@ -24,7 +24,8 @@ func (a *agent) isAnother(f found) bool {
 		return false
 	}
 	defer o.close()
-	return !a.d.mark(ref).fits(o)
+	fits, err := a.d.mark(ref).fits(o)
+	return err == nil && !fits
 }
 
 // Get implements [driver.Driver]. It returns a row of the index as it is,

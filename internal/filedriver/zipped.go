@@ -68,15 +68,19 @@ func openZip(r io.ReaderAt, size int64) (*zipped, error) {
 }
 
 // extra returns the Extra of the archive of a transcript.
-func extra(row driver.Row, r io.ReaderAt) []byte {
+func extra(row driver.Row, r io.ReaderAt) ([]byte, error) {
+	m, err := markOf(r, row.Size)
+	if err != nil {
+		return nil, err
+	}
 	data := append([]byte(sumID), 8, 0)
-	data = binary.LittleEndian.AppendUint64(data, markOf(r, row.Size).sum)
+	data = binary.LittleEndian.AppendUint64(data, m.sum)
 	if note, _ := json.Marshal(storable(row)); len(note) <= maxRowLen { // else the content gives the row
 		data = append(data, rowID...)
 		data = binary.LittleEndian.AppendUint16(data, uint16(len(note)))
 		data = append(data, note...)
 	}
-	return data
+	return data, nil
 }
 
 func (z *zipped) rewind() (err error) {

@@ -5,6 +5,7 @@ package storetest
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -275,7 +276,8 @@ func (s *Spy) describe(n notice) (c Call, ours bool) {
 		c.Path, ours = s.path(fd, s.text(n.args[1]))
 		c.to, _ = s.path(int(int32(n.args[2])), s.text(n.args[3]))
 	case unix.SYS_FCNTL:
-		if n.args[1] == unix.F_OFD_SETLK {
+		// To unlock a held byte cannot fail.
+		if n.args[1] == unix.F_OFD_SETLK && binary.NativeEndian.Uint16(s.memory(n.args[2], 2)) != unix.F_UNLCK {
 			c.Path, ours = s.path(fd, "")
 		}
 	default:

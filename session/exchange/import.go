@@ -173,7 +173,8 @@ type Source interface {
 // A session that fails does not keep others from being imported; the returned
 // error joins all errors, each naming its source. Import stops when ctx is done
 // or the store is closed. The source is read several times and must not change
-// in between. Some hundred bytes of memory are needed for each record.
+// in between. Memory holds one session at a time, from its last compaction, with several
+// copies of its longest line.
 func Import[S Source](ctx context.Context, st *session.Store, source iter.Seq[S], opts *ImportOptions) ([]Imported, error) {
 	if err := opened(st); err != nil {
 		return nil, err

@@ -95,7 +95,9 @@ func TestCommitSIGKILL(t *testing.T) {
 		}
 		slices.Sort(all)
 		require.Equal(t, len(all), len(slices.Compact(all)))
-		require.Empty(t, live(t, s))
+		if open := live(t, s); len(open) > 0 { // the kill cut an append after its question
+			require.Equal(t, []string{fmt.Sprintf("w%d.", said+1)}, open)
+		}
 		require.Equal(t, len(chaptersOf(t, s)), stats(t, s).Commits)
 		storetest.Close(t, st)
 		if len(all) > 80 { // each round reads each chapter

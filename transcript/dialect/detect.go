@@ -12,9 +12,12 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// Detect tells the dialect of a transcript from its first records, at most 64
-// of them and no more than the first MiB, or of a JSON document from the members of its
-// first object. It is empty if no record looks like
+// detectBytes is the part of a file that Detect reads, unless its first record is longer.
+const detectBytes = 1 << 20
+
+// Detect returns the dialect of a transcript by its first records, at most 64
+// of them in the first MiB, or by the first one if that is longer. A JSON document is
+// detected by the members of its first object. The result is empty if no record looks like
 // one of a known dialect: another format, or an empty file.
 //
 // The name of a file does not matter: logs of messages between programs, of
@@ -24,13 +27,10 @@ import (
 // flat file that could be of either program is then called MiniClaw, whose
 // reader understands both. The error is one of r.
 func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
-	const (
-		maxRecords = 64
-		maxSize    = 1 << 20
-	)
+	const maxRecords = 64
 	opts := &transcript.ScanOptions{
 		Final:   true,
-		MaxLine: maxSize,
+		MaxLine: detectBytes,
 		Decode: func(line []byte, offset int64) (transcript.Entry, error) {
 			if !jsontext.Valid(line) || !jsontext.IsObject(line) {
 				_, err := transcript.ParseEntry(line)
@@ -39,18 +39,21 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 			return transcript.Entry{Body: transcript.Custom{}}.WithLine(line), nil
 		},
 	}
-	if d, err := detectDocument(r, size); err != nil || d != "" {
+	outline, err := document.Outline(r, min(size, detectBytes))
+	if d := detectDocument(outline); err != nil || d != "" {
 		return d, err == nil, err
 	}
 	records, flat, conflict := 0, false, false
-	for rec, err := range transcript.Scan(r, min(size, maxSize), opts) {
+	for rec, err := range transcript.Scan(r, min(size, detectBytes), opts) {
 		if err != nil {
 			return "", false, err
 		}
 		if rec.Damage != nil {
 			continue
 		}
-		got, certain, isFlat := classify(rec.Entry.Line())
+		members := fields.Record{}
+		maps.Insert(members, jsontext.Members(rec.Entry.Line()))
+		got, certain, isFlat := classify(members)
 		if certain {
 			return got, !conflict && (d == "" || d == got), nil
 		}
@@ -65,6 +68,12 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 			break
 		}
 	}
+	if records == 0 && size > detectBytes {
+		if outline, err = document.Outline(r, min(size, transcript.DefaultMaxLine)); err != nil {
+			return "", false, err
+		}
+		d, _, flat = classify(outline)
+	}
 	switch {
 	case d != "":
 		return d, !conflict, nil
@@ -74,27 +83,26 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 	return "", false, nil
 }
 
-// detectDocument returns the dialect of a document: a file of one JSON value.
-func detectDocument(r io.ReaderAt, size int64) (Dialect, error) {
-	outline, err := document.Outline(r, size)
+// detectDocument returns the dialect of a document, a file of one JSON value, by the
+// outline of its first object.
+func detectDocument(r fields.Record) Dialect {
+	object, array, text := jsontext.IsObject, jsontext.IsArray, jsontext.IsString
 	switch {
-	case outline["mapping"] == '{' && outline["title"]+outline["create_time"]+outline["current_node"] > 0:
-		return ChatGPT, err
-	case outline["chat_messages"] == '[':
-		return ClaudeAI, err
-	case outline["info"] == '{' && outline["messages"] == '[':
-		return OpenCode, err
-	case outline["sessionId"] == '"' && outline["projectHash"] == '"' && outline["messages"] == '[':
-		return GeminiCLI, err
+	case object(r["mapping"]) && has(r, "title", "create_time", "current_node"):
+		return ChatGPT
+	case array(r["chat_messages"]):
+		return ClaudeAI
+	case object(r["info"]) && array(r["messages"]):
+		return OpenCode
+	case text(r["sessionId"]) && text(r["projectHash"]) && array(r["messages"]):
+		return GeminiCLI
 	}
-	return "", err
+	return ""
 }
 
 // classify returns the dialect that a record looks like, if any, whether that
 // settles it, and whether it is a flat record at all.
-func classify(line []byte) (d Dialect, certain, flat bool) {
-	r := fields.Record{}
-	maps.Insert(r, jsontext.Members(line))
+func classify(r fields.Record) (d Dialect, certain, flat bool) {
 	has := func(names ...string) bool { return has(r, names...) }
 	kind, _ := jsontext.String(r["type"])
 	_, err := time.Parse(time.RFC3339Nano, r.Text("ts"))

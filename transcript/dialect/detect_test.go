@@ -70,7 +70,7 @@ func TestDetect(t *testing.T) {
 		{"events", `{"type":"message","text":"x","timestamp":1}`, "", false},
 		{"a header of nobody", `{"type":"session","version":3}`, "", false},
 		{"logs", `{"level":"info","msg":"x","time":"2026-02-24T10:00:00Z"}`, "", false},
-		{"long line first", `{"type":"user","content":"` + strings.Repeat("x", 1<<20) + `","ts":1}` + "\n" + iso, "", false},
+		{"long line first", `{"type":"user","content":"` + strings.Repeat("x", 1<<20) + `","ts":1}` + "\n" + iso, dialect.Claw0, true},
 	} {
 		got, sure, err := dialect.Detect(strings.NewReader(tt.data), int64(len(tt.data)))
 		if err != nil || got != tt.want || sure != tt.sure {
@@ -87,4 +87,23 @@ func TestDetect(t *testing.T) {
 	}
 	_, _, err := dialect.Detect(strings.NewReader("short"), 100)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// A first record may be longer than the part of a file that is read otherwise.
+func TestDetectLongLine(t *testing.T) {
+	long := strings.Repeat("x", 3<<20)
+	for data, want := range map[string]dialect.Dialect{
+		`{"parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","content":"` + long + `"},"uuid":"u"}`: dialect.ClaudeCode,
+		`{"type":"user","content":"` + long + `","ts":1771927201.5}`:                                                      dialect.Claw0,
+		`{"type":"user","content":"` + long + `","ts":"2026-02-24T10:00:00.5+00:00"}` + "\n":                              dialect.MiniClaw,
+		`{"timestamp":"2026-02-24T10:00:00Z","type":"session_meta","payload":{"x":"` + long + `"}}`:                       dialect.Codex,
+		`{"x":"` + long + `","ts":`:         "",
+		`{"x":"` + long + `","ts":1`:        "",
+		`{"type":"user","content":"` + long: dialect.MiniClaw,
+		long:                                "",
+	} {
+		got, _, err := dialect.Detect(strings.NewReader(data), int64(len(data)))
+		require.NoError(t, err)
+		require.Equal(t, want, got, "%.40s ... %s", data, data[max(0, len(data)-40):])
+	}
 }

@@ -41,8 +41,8 @@ func (d Dialect) member(r io.ReaderAt, size int64) (string, error) {
 	if d != GeminiCLI {
 		return name, nil
 	}
-	outline, err := document.Outline(r, size)
-	if outline[name] != '[' {
+	outline, err := document.Outline(r, min(size, detectBytes))
+	if !jsontext.IsArray(outline[name]) {
 		name = ""
 	}
 	return name, err

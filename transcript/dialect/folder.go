@@ -250,7 +250,8 @@ func (g *gathering) document(name string) error {
 		return err
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	d, err := detectDocument(r, size)
+	outline, err := document.Outline(r, min(size, detectBytes))
+	d := detectDocument(outline)
 	if err != nil || d == "" {
 		g.Others = append(g.Others, name)
 		return err

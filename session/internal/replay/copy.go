@@ -117,7 +117,7 @@ func (r *Reader) copies(scan Scan) (lines []transcript.Entry, err error) {
 	compacted := r.Fold.History().Compaction != nil
 	own := []string{"custom", "tool_status"}
 	hidden := func(id string) bool { w, _ := r.Fold.Where(id); return w.Hidden }
-	copied := map[string]bool{} // a repeated line is no copy
+	copied := map[string]bool{} // a repeated line is not a copy
 	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {
 		if err != nil {
 			return nil, err

@@ -173,7 +173,8 @@ func (r *Reader) refersBack(e transcript.Entry) bool {
 	case transcript.Rewind:
 		return true
 	case transcript.Compaction:
-		return b.TurnsBefore == 0 || !r.Fold.Live(cmp.Or(b.FirstKept, b.CoversTo))
+		// CoversTo decides if FirstKept is not a message.
+		return b.TurnsBefore == 0 || !r.Fold.Live(cmp.Or(b.FirstKept, b.CoversTo)) || !r.Fold.Live(cmp.Or(b.CoversTo, b.FirstKept))
 	}
 	return false
 }

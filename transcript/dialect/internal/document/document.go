@@ -35,17 +35,22 @@ type Conversation struct {
 	Damage     []transcript.Damage
 }
 
-// outlineBytes is how much of a document Outline reads.
-const outlineBytes = 1 << 20
+// outlineBytes is the longest string that an outline holds, and the longest name of a
+// member.
+const (
+	outlineBytes = 256
+	nameBytes    = 1 << 20
+)
 
-// Outline returns the names of the first object's members, each with the first byte of
-// its value, from the first MiB. The error is one of r.
-func Outline(r io.ReaderAt, size int64) (map[string]byte, error) {
-	s := newScanner(r, min(size, outlineBytes))
-	names := map[string]byte{}
+// Outline returns the members of the first object in size bytes. It holds scalar values up
+// to 256 bytes; objects, arrays and longer strings are empty in it. The error is one of r.
+func Outline(r io.ReaderAt, size int64) (map[string][]byte, error) {
+	s := newScanner(r, size)
+	outline := map[string][]byte{}
 	if c, err := s.top(); err != nil || c != '{' {
-		return names, s.failed()
+		return outline, s.failed()
 	}
+	empty := map[byte]string{'{': "{}", '[': "[]", '"': `""`}
 	for name, err := range s.members() {
 		if err != nil {
 			break
@@ -54,12 +59,18 @@ func Outline(r io.ReaderAt, size int64) (map[string]byte, error) {
 		if err != nil {
 			break
 		}
-		names[name] = first
-		if _, err := s.value(0); err != nil && !errors.Is(err, errTooLong) {
+		if value, ok := empty[first]; ok { // even if its end is missing
+			outline[name] = []byte(value)
+		}
+		raw, err := s.value(outlineBytes)
+		if err == nil && first != '{' && first != '[' {
+			outline[name] = raw
+		}
+		if err != nil && !errors.Is(err, errTooLong) {
 			break
 		}
 	}
-	return names, s.failed()
+	return outline, s.failed()
 }
 
 // Split yields the conversations of a document. The member with that name holds the
@@ -318,7 +329,7 @@ func (s *scanner) members() iter.Seq2[string, error] {
 // name reads a string and the colon after it.
 func (s *scanner) name() (string, error) {
 	mark := s.mark
-	raw, err := s.value(outlineBytes)
+	raw, err := s.value(nameBytes)
 	s.mark = mark
 	if err != nil {
 		return "", err
