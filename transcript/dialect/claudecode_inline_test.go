@@ -32,8 +32,9 @@ func TestClaudeCodeInlineHelpers(t *testing.T) {
 	file := strings.Join([]string{
 		row("u1", "", "user", `"Count boats and crew."`, false),
 		row("a1", "u1", "assistant", "["+task("t1", "Count boats")+","+task("t2", "Count crew")+"]", false),
-		row("h1", "", "user", `"Count boats"`, true),
 		row("k1", "", "user", `[{"type":"text","text":"Count crew"}]`, true),
+		row("h1", "", "user", `"Count boats"`, true),
+		row("h1", "", "user", `"Count boats"`, true), // again
 		row("h2", "h1", "assistant", `[{"type":"text","text":"I look."},`+task("t3", "Look at the quay")+`]`, true),
 		row("k2", "k1", "assistant", `[{"type":"text","text":"Nine."}]`, true),
 		row("n1", "", "user", `"Look at the quay"`, true),
@@ -65,9 +66,9 @@ func TestClaudeCodeInlineHelpers(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		`s1 of  , 1 damaged, in /quay, "Count boats and crew.": Count boats and crew. call call ` + strings.Repeat("(sidechain) ", 7) + `? (sidechain) result result (sidechain) Two and nine.`,
-		`agent-h1 of s1 t1, 0 damaged, in /quay, "Count boats": Count boats I look. call result Two boats.`,
+		`s1 of  , 1 damaged, in /quay, "Count boats and crew.": Count boats and crew. call call (sidechain) (sidechain) (repeat) ` + strings.Repeat("(sidechain) ", 5) + `? (sidechain) result result (sidechain) Two and nine.`,
 		`agent-k1 of s1 t2, 0 damaged, in /quay, "Count crew": Count crew Nine.`,
+		`agent-h1 of s1 t1, 0 damaged, in /quay, "Count boats": Count boats (repeat) I look. call result Two boats.`,
 		`agent-n1 of agent-h1 t3, 0 damaged, in /quay, "Look at the quay": Look at the quay Two.`,
 		`agent-x1 of s1 , 0 damaged, in /quay, "Typed by no call": Typed by no call`,
 	}, got)

@@ -81,7 +81,8 @@
 //   - Codex: the API of every answer is OpenAI's Responses; other reasoning is lost, and
 //     so are the mark of a failed call, stop reasons and IDs of requests. The input of a
 //     call is an object. Answers without a message between them become one. A
-//     compaction precedes the messages that it keeps.
+//     compaction precedes the messages that it keeps. A text of the user that begins
+//     like a text of Codex is an aside.
 //
 // A helper is written as a session. Losses count the content that is lost. Of the items
 // that a compaction carries, rollouts hold the texts of the user, and exchange.Export puts

@@ -98,7 +98,7 @@ func (c *imagined) step(t testing.TB) {
 		b := transcript.Compaction{Summary: c.one("They looked.", "# S\n\nTwo turns."), TokensBefore: 900}
 		first := 1 + c.rng.IntN(len(c.heads)) // something is covered
 		if first < len(c.heads) {
-			b.FirstKept, c.heads = c.heads[first], c.heads[first:]
+			b.FirstKept = c.heads[first] // even if an earlier compaction keeps less
 		} else {
 			b.CoversTo, c.heads = c.entries[len(c.entries)-1].ID, nil
 			c.open = nil // a call that is covered has its result there

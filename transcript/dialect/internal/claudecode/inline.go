@@ -44,7 +44,7 @@ func (in *Inline) Note(line []byte, start, end int64, aside bool) {
 	parent := ""
 	if side {
 		n, known := in.of[r.Str("parentUuid")]
-		if _, twice := in.of[r.Str("uuid")]; !known && !twice && aside {
+		if !known && aside {
 			content, _ := message.Content("content")
 			in.helpers = append(in.helpers, Helper{Root: r.Str("uuid"), Start: start, prompt: fields.User(content...).Message().Text()})
 			n, known = len(in.helpers)-1, true

@@ -20,7 +20,8 @@ type Writer struct {
 	model   string
 	kinds   map[string]string // call ID -> the type of its item
 	used    transcript.Usage  // so far
-	free    int               // the first row after the last compaction
+	// compactions are the indexes of their rows, in order.
+	compactions []int
 }
 
 // api is the format that items of answers are written in, as in package
@@ -219,14 +220,20 @@ func (w *Writer) Compaction(e transcript.Entry, c transcript.Compaction) {
 		part := rows.Object("type", "input_text", "text", text.Text)
 		history = append(history, rows.Object("type", "message", "role", "user", "content", rows.Array([][]byte{part.End()})).End())
 	}
-	free := w.free
 	w.add("compacted", e, rows.Object("message", heading+c.Summary, "replacement_history", rows.Array(history)))
-	w.free = len(w.Rows) - 1
+	at := len(w.Rows) - 1
 	if first, ok := w.Kept(c); ok {
-		w.free = max(first.Row, free)
-		w.MoveLast(w.free)
+		at = first.Row
 	}
-	w.free++
+	for i, row := range w.compactions { // the last one counts
+		if row > at {
+			w.Move(row, at)
+			w.compactions[i] = at
+			at++
+		}
+	}
+	w.Move(len(w.Rows)-1, at)
+	w.compactions = append(w.compactions, at)
 }
 
 // heading begins the summary that the program gives its model.

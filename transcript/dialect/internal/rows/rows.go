@@ -94,12 +94,12 @@ func (l *Log) Kept(c transcript.Compaction) (first Placed, ok bool) {
 	return l.messages[n], true
 }
 
-// MoveLast moves the last row before another one.
-func (l *Log) MoveLast(before int) {
-	n := len(l.Rows) - 1
-	l.Rows = slices.Insert(l.Rows[:n:n], before, l.Rows[n])
-	for i := range l.messages {
-		if l.messages[i].Row >= before {
+// Move moves a row before an earlier one.
+func (l *Log) Move(from, to int) {
+	row := l.Rows[from]
+	l.Rows = slices.Insert(slices.Delete(l.Rows, from, from+1), to, row)
+	for i, m := range l.messages {
+		if to <= m.Row && m.Row < from {
 			l.messages[i].Row++
 		}
 	}
