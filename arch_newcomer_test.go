@@ -36,6 +36,19 @@ func TestNewcomersNames(t *testing.T) {
 	}
 }
 
+// The docs of the packages that applications import begin with the names that most
+// programs need.
+func TestMostProgramsNeed(t *testing.T) {
+	public := publicPackages(sources(t, os.DirFS(".")))
+	for _, pkg := range []string{
+		"compact", "guard", "rebuild", "session", "session/blobs", "session/erase", "session/exchange", "session/memory",
+		"session/retain", "session/search", "session/serve", "session/turn", "transcript",
+	} {
+		paragraphs := strings.Split(packageDoc(public[pkg]), "\n\n")
+		require.True(t, strings.HasPrefix(paragraphs[1], "Most programs need"), "%s: %s", pkg, paragraphs[1])
+	}
+}
+
 // namesUsed returns the public names of the module that a file uses, as in
 // "session.Store" and "session.Store.Load". A method is found by its name alone.
 func namesUsed(s source, public map[string][]source) map[string]bool {

@@ -51,7 +51,7 @@ var imports = map[string][]string{
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"session/serve/zyhive/convlog": {"internal/filelog", "internal/filename", "internal/jsontext", "internal/words", "session/driver", "transcript"},
 	"transcript/dialect": {
-		"internal/abstract", "internal/jsontext", "internal/title", "internal/words", "transcript",
+		"internal/abstract", "internal/jsontext", "internal/recalltool", "internal/title", "internal/words", "transcript",
 		"transcript/dialect/internal/chatgpt", "transcript/dialect/internal/claudeai", "transcript/dialect/internal/claudecode",
 		"transcript/dialect/internal/codex", "transcript/dialect/internal/document", "transcript/dialect/internal/fields",
 		"transcript/dialect/internal/flat", "transcript/dialect/internal/gemini", "transcript/dialect/internal/opencode",

@@ -20,5 +20,5 @@
 // Imports point one way: transcript <- rebuild <- compact, guard <- session.
 // Package session/exchange, above all of them, brings sessions of other programs
 // in and out. There is no agent loop and no provider SDK here; complete programs are in
-// the folder examples.
+// the folder examples, and docs/README.md lists a page for each task.
 package convolog

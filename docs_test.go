@@ -1,9 +1,13 @@
 package convolog_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
+	"io/fs"
 	"os"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -105,8 +109,13 @@ func TestDocumentsAreShort(t *testing.T) {
 		return string(text)
 	}
 	readme := read("README.md")
-	require.LessOrEqual(t, countWords(readme), 900, "README.md")
+	require.LessOrEqual(t, countWords(withoutTables(readme)), 900, "README.md")
 	require.LessOrEqual(t, strings.Count(read("ARCHITECTURE.md"), "\n"), 120, "ARCHITECTURE.md")
+	for _, name := range documents(t, os.DirFS(".")) {
+		if page := path.Base(name); page == strings.ToLower(page) { // of a task
+			require.LessOrEqual(t, strings.Count(read(name), "\n"), 200, name)
+		}
+	}
 	for line := range strings.Lines(readme + read("ARCHITECTURE.md")) {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 121, line)
 		if strings.HasPrefix(line, "- ") {
@@ -118,6 +127,164 @@ func TestDocumentsAreShort(t *testing.T) {
 			require.LessOrEqual(t, countWords(s.file.Doc.Text()), 600, s.name)
 		}
 	}
+}
+
+// withoutTables returns the text of a document without code and tables.
+func withoutTables(document string) (text string) {
+	for i, part := range strings.Split(document, "```") {
+		for line := range strings.Lines(part) {
+			if i%2 == 0 && !strings.HasPrefix(line, "|") {
+				text += line
+			}
+		}
+	}
+	return text
+}
+
+// Links, names of tests and quotations of the documents are right.
+func TestDocumentsAreTrue(t *testing.T) {
+	fsys := os.DirFS(".")
+	peers, err := parseTree(os.DirFS("internal/peerbench/testdata/frameworks"))
+	require.NoError(t, err)
+	tests := testNames(slices.Concat(sources(t, fsys), nestedSources(t, fsys), peers))
+	for _, name := range documents(t, fsys) {
+		report(t, checkDocument(fsys, name, tests))
+	}
+}
+
+func TestDocumentCheckerFlags(t *testing.T) {
+	fsys := fstest.MapFS{
+		"a/x_test.go": {Data: []byte("package a\n\nfunc Example() {\n\tfirst()\n\tif a {\n\t\tsecond()\n\t}\n\tthird()\n}\n")},
+		"docs/B.md":   {Data: []byte("# What is *in* `B`?\n")},
+	}
+	for _, tt := range []struct{ name, text, want string }{
+		{"links", "[a](../a/x_test.go) and [b](B.md#what-is-in-b), [c](https://c.example/x.md)", ""},
+		{"no file", "see [a](../a/y_test.go)", "docs/A.md: no file ../a/y_test.go"},
+		{"no heading", "see [a](B.md#b)", "docs/A.md: no heading #b in B.md"},
+		{"link in code", "```\n[a](y)\n```\n", ""},
+		{"test", "`TestThere` and ExampleThere_more, `x.ExampleOptions`", ""},
+		{"no test", "`TestThe` fails", "docs/A.md: no test TestThe"},
+		{"command", "`go test ./a -run 'TestThere$'`, `go test ./a ./b -run There`", ""},
+		{"command of another package", "`go test ./a -run ExampleOptions`", "docs/A.md: no test ExampleOptions in a"},
+		{"quotation", "[a](../a/x_test.go)\n\n```go\nif a {\n\tsecond()\n}\n```\n", ""},
+		{"omission", "[a](../a/x_test.go)\n\n```go\nfirst()\n// ...\nthird()\n```\n", ""},
+		{"order", "[a](../a/x_test.go)\n\n```go\nthird()\n// ...\nfirst()\n```\n", "docs/A.md: no linked file has the code: third()"},
+		{"no quotation", "[a](../a/x_test.go)\n\n```go\nfourth()\n```\n", "docs/A.md: no linked file has the code: fourth()"},
+		{"not linked", "```go\nfirst()\n```\n", "docs/A.md: no linked file has the code: first()"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fsys["docs/A.md"] = &fstest.MapFile{Data: []byte(tt.text)}
+			tests := map[string][]string{"TestThere": {"b", "a"}, "ExampleThere_more": {"a"}, "ExampleOptions": {"b"}}
+			expect(t, checkDocument(fsys, "docs/A.md", tests), tt.want)
+		})
+	}
+}
+
+// testNames returns the packages of all tests, fuzz targets, benchmarks and examples, by
+// name.
+func testNames(all []source) map[string][]string {
+	names := map[string][]string{}
+	for _, s := range all {
+		for _, decl := range s.file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && s.test && f.Recv == nil {
+				names[f.Name.Name] = append(names[f.Name.Name], s.pkg)
+			}
+		}
+	}
+	return names
+}
+
+var (
+	documentLink = regexp.MustCompile(`\]\(([^():#]*)(?:#([^()]*))?\)`)
+	testName     = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark|Example)[A-Z][A-Za-z0-9_]*`)
+	testCommand  = regexp.MustCompile(`go test \./([a-z/]+) -(?:run|bench|fuzz) '?((?:Test|Fuzz|Benchmark|Example)[A-Z][A-Za-z0-9_]*)`)
+	noAnchor     = regexp.MustCompile(`[^\pL\pN _-]`)
+)
+
+// checkDocument checks that the relative links of a document lead to files and
+// headings, and that the tests it names exist, in the package of a command. Each block of Go code must be a part
+// of a linked Go file, except for its indent; a line "// ..." leaves out lines.
+func checkDocument(fsys fs.FS, name string, tests map[string][]string) (findings []string) {
+	add := func(format string, args ...any) {
+		findings = append(findings, fmt.Sprintf(name+": "+format, args...))
+	}
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		add("%v", err)
+	}
+	var linked []string // the text of Go files
+	parts := strings.Split(string(text), "```")
+	for i, part := range parts {
+		if i%2 == 1 {
+			continue
+		}
+		for _, link := range documentLink.FindAllStringSubmatch(part, -1) {
+			target := name
+			if link[1] != "" {
+				target = path.Join(path.Dir(name), link[1])
+			}
+			file, err := fs.ReadFile(fsys, target)
+			if info, statErr := fs.Stat(fsys, target); statErr != nil || err != nil && !info.IsDir() {
+				add("no file %s", link[1])
+			} else if link[2] != "" && !slices.Contains(anchors(string(file)), link[2]) {
+				add("no heading #%s in %s", link[2], link[1])
+			}
+			if strings.HasSuffix(target, ".go") {
+				linked = append(linked, string(file))
+			}
+		}
+		for _, test := range testName.FindAllString(part, -1) {
+			if tests[test] == nil {
+				add("no test %s", test)
+			}
+		}
+		for _, command := range testCommand.FindAllStringSubmatch(part, -1) {
+			if pkgs := tests[command[2]]; pkgs != nil && !slices.Contains(pkgs, command[1]) {
+				add("no test %s in %s", command[2], command[1])
+			}
+		}
+	}
+	for i, part := range parts {
+		code, isGo := strings.CutPrefix(part, "go\n")
+		if i%2 == 1 && isGo && !slices.ContainsFunc(linked, func(file string) bool { return quotes(file, code) }) {
+			first, _, _ := strings.Cut(code, "\n")
+			add("no linked file has the code: %s", first)
+		}
+	}
+	return findings
+}
+
+// anchors returns the anchors of the headings of a document.
+func anchors(document string) (all []string) {
+	for line := range strings.Lines(document) {
+		if strings.HasPrefix(line, "#") {
+			text := noAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(strings.TrimLeft(line, "#"))), "")
+			all = append(all, strings.ReplaceAll(text, " ", "-"))
+		}
+	}
+	return all
+}
+
+// quotes reports whether the pieces of code, between lines "// ...", follow each other
+// in a file.
+func quotes(file, code string) bool {
+	file = trimLines(file)
+	for piece := range strings.SplitSeq(trimLines(code), "// ...\n") {
+		_, rest, ok := strings.Cut(file, "\n"+piece)
+		if !ok {
+			return false
+		}
+		file = "\n" + rest
+	}
+	return true
+}
+
+func trimLines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return b.String()
 }
 
 // checkSpecs calls missing for every exported name decl leaves undocumented. A

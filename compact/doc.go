@@ -1,5 +1,7 @@
 // Package compact makes a history smaller: it replaces the older part by a summary.
 //
+// Most programs need [Options] with a [Trigger], and [Model]. Package session does the rest.
+//
 // A compaction is due if the history has more tokens than [Trigger].Room;
 // session.Session.AfterTurn compares the two, and waits if session.TooSoon or
 // session.CoolingDown applies. The rest takes three steps, each testable alone:

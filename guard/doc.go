@@ -1,8 +1,8 @@
 // Package guard makes one call to a model survive the overflow of its context
 // window.
 //
-// [Complete] calls your [Client] with the history of a session. Most programs need no
-// other function. [Do] takes a function instead of a Client, and its result may be of
+// Most programs need [Complete] and a [Guard]: Complete calls your [Client] with the
+// history of a session. [Do] takes a function instead of a Client, and its result may be of
 // any type. Both return an [*OverflowError] if the conversation cannot be made to fit.
 // Learn these names first, together with [Guard], [History] and [Call].
 //

@@ -1,6 +1,8 @@
 // Package rebuild turns the entries of a transcript into the history that a
 // model is shown.
 //
+// Most programs need [History], [Pending] and [PendingCall], from package session.
+//
 // A [Fold] takes batches of entries in order and gives the canonical [History]: a
 // system prefix, and messages that satisfy the rules of every provider, however broken
 // the entries are. It is pure and deterministic: it uses no clock and no random

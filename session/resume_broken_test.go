@@ -19,7 +19,10 @@ import (
 // reads the lines one by one, have the history that the fold of all of them gives.
 func TestResumeOfABrokenTranscript(t *testing.T) {
 	t.Parallel()
-	seeds := []uint64{5271} // keeps from a value, and covers the header
+	seeds := []uint64{
+		5271,  // keeps from a value, and covers the header
+		26651, // continues the last batch
+	}
 	for seed := range uint64(storetest.Few(storetest.Extent(*storetest.Faults, 30, 600, 30_000))) {
 		seeds = append(seeds, seed)
 	}

@@ -1,14 +1,14 @@
 // Package transcript holds the record of a conversation: its entries, one JSON
 // object per line, and the messages and blocks they are made of.
 //
+// Most programs need [UserText], [AssistantText] and [ToolResult], which make messages of
+// [TextBlock] and other blocks; [Message.ToolCalls], which returns each [ToolCallBlock];
+// and a client's [Request] with [Tool] definitions and [Response] with [Usage] and
+// [StopReason]. A session appends each [Item] of these.
+//
 // A [Message] is one item with a role in the list that a model receives, and a [Block]
 // one element of its content. Their JSON is the shape of the Anthropic Messages API,
 // string content included. Unknown members and block types are kept and written again.
-//
-// Learn these names first: [UserText], [AssistantText] and [ToolResult] make messages
-// of [TextBlock] and other blocks; [Message.ToolCalls] returns each [ToolCallBlock]; a
-// client takes a [Request] with [Tool] definitions and returns a [Response] with
-// [Usage] and a [StopReason]. All of these are an [Item], which a session appends.
 //
 // An [Entry] is one line of a transcript. Entries of messages contain a [MessageLine];
 // the others change the conversation ([Compaction], [Clip], [Hide], [Rewind]) or describe it

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -137,15 +136,4 @@ func TestRounds(t *testing.T) {
 		}}, nil
 	}), strings.NewReader("hello"), io.Discard))
 	require.Equal(t, maxRounds, asked)
-}
-
-// README shows the function reply.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	program, err := os.ReadFile("main.go")
-	require.NoError(t, err)
-	_, code, _ := strings.Cut(string(program), "\nfunc reply(")
-	code, _, _ = strings.Cut(code, "\n}\n")
-	require.Contains(t, string(readme), "```go\nfunc reply("+code+"\n}\n```", "README.md shows another function: copy it from main.go")
 }

@@ -1,5 +1,6 @@
-// Package blobs stores the bytes of images, documents and audio outside of the
-// transcripts of a store:
+// Package blobs stores images, documents and audio outside of the transcripts of a store.
+//
+// Most programs need [Filter] over a [Folder]:
 //
 //	store, err := session.Open(dir, &session.Options{Filters: []session.Filter{
 //		blobs.Filter(blobs.Folder(dir), nil),

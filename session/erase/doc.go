@@ -1,14 +1,16 @@
 // Package erase removes words from a store: all data of a person, whole sessions, or
 // single entries, and everything that repeats their words.
 //
-// [Preview] finds every place that holds a part of an [Erasure] and changes nothing.
-// [Run] erases the places in the [Plan], including copies in forks made since, and
+// Most programs need [Preview], [Run], and [Resume] at their start.
+//
+// Preview finds every place that holds a part of an [Erasure] and changes nothing.
+// Run erases the places in the [Plan], including copies in forks made since, and
 // returns a [Receipt]. On a [session.Store.Scope] both use only the sessions of its
 // owner.
 //
 // Run first stores the plan, as a session of the agent "_erase". If the process is
-// killed, the session remains: [session.Open] logs a warning, and [Resume] finishes the
-// erase. Programs call Resume at their start.
+// killed, the session remains: [session.Open] logs a warning, and Resume finishes the
+// erase.
 package erase
 
 // Decisions:

@@ -2,6 +2,8 @@
 // store to store, and writes sessions in other forms: lines of the format, requests of
 // a provider, files of other programs, Markdown and HTML for people.
 //
+// Most programs need one of three functions:
+//
 //	reports, err := exchange.Import(ctx, store, folder.Sessions(), nil)
 //	report, err := exchange.Copy(ctx, folder, database, nil)
 //	err = exchange.Markdown(ctx, s, w)

@@ -81,8 +81,9 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 }
 
 // Export writes the session in the form of another program: the whole conversation,
-// repaired and without rewound entries, each compaction where it was made. A session that
-// was imported gets the ID that it came with. Set fields of as override the store. Export returns
+// repaired and without rewound entries, each compaction where it was made. The ID stays; a
+// session that could not keep the one that it came with gets that. Set fields of as override
+// the store. [Import] of the written files into the store adds nothing. Export returns
 // counts of content that the program cannot hold, system prompts for example. The
 // program's index is written by [dialect.Writer.Close].
 func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (_ dialect.Losses, err error) {

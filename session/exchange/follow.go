@@ -161,7 +161,7 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 			}
 		}
 		seen, cuts := map[string]int{}, map[string]int{} // equal lines, and cut batches of a key
-		start, whole := true, map[string]bool{}          // whole are the first entries of native batches
+		start, whole := true, map[string]string{}        // whole are hashes of native batches by first entry
 		records := func(yield func(transcript.Record, error) bool) {
 			for rec, err := range im.records {
 				if rec.Damage != nil {
@@ -185,11 +185,14 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 				}
 			}
 			if id := b.Entries[0].ID; im.Source.Dialect == dialect.Native {
-				if whole[id] {
-					note("repeated")
+				hash := transcript.IdemHash(b.Entries)
+				if was := whole[id]; was != "" {
+					note(map[bool]string{true: "repeated", false: "different"}[was == hash])
 					continue
 				}
-				whole[id] = b.Complete
+				if b.Complete {
+					whole[id] = hash
+				}
 			}
 			key := batchKey(b, seen)
 			f := foreignBatch{slot: slot(key, b.Complete, cuts), history: makesHistory(b)}

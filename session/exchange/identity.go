@@ -74,11 +74,14 @@ func importID(s dialect.Session, first transcript.Entry, more, owner string) str
 	return id.String()
 }
 
-// originalID returns the ID that an imported session had in its program, if the key holds
-// it and the session could not keep it.
+// originalID returns the valid ID that an imported session had in its program, if the key
+// holds it and the session could not keep it.
 func originalID(info session.Info) string {
 	k, err := session.ParseKey(info.Key)
 	there := dialect.Session{Dialect: dialect.Dialect(k.Channel), ID: k.Peer}
+	if driver.CheckRef(session.Ref{Agent: "-", ID: there.ID}) != nil {
+		return "" // an import of it would not find the session
+	}
 	for _, owner := range []string{info.Owner, ""} {
 		if err == nil && info.ID == importID(there, transcript.Entry{}, "", owner) {
 			return there.ID
@@ -152,7 +155,7 @@ func (im *importing) get(ctx context.Context, id string) (*session.Session, erro
 }
 
 // is reports whether a session is the source's: imported for the same key, or exported
-// to it.
+// to it, perhaps to another program.
 func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
 	info, err := s.Info(ctx)
 	if err != nil {
@@ -162,11 +165,11 @@ func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
 		return false, nil
 	}
 	own, err := hasOwn(ctx, s)
-	if err != nil || !own {
-		return info.Key == im.Key.String(), err
+	if err != nil {
+		return false, err
 	}
-	if im.Source.Dialect == dialect.Native {
-		return info.Key == im.Key.String(), nil
+	if same := info.Key == im.Key.String(); same && !own || im.Source.Dialect == dialect.Native {
+		return same, nil
 	}
 	return im.contained(ctx, s)
 }
@@ -211,45 +214,54 @@ func (im *importing) isCut() (bool, error) {
 	return true, nil
 }
 
-// contained reports whether the conversation of a session begins with all texts of the
+// contained reports whether the conversation of a session begins with all words of the
 // source, as after an export to it.
 func (im *importing) contained(ctx context.Context, s *session.Session) (bool, error) {
 	entries, _, err := conversation(ctx, s)
 	if err != nil {
 		return false, err
 	}
-	var texts []string
+	var here, there said
 	for e, err := range exported(ctx, s, entries) {
 		if err != nil {
 			return false, err
 		}
-		texts = append(texts, textsOf(e)...)
+		here.add(e)
 	}
-	n := 0
 	for rec, err := range im.records {
 		if err != nil {
 			return false, err
 		}
-		if !rec.HasEntry() {
-			continue
-		}
-		for _, text := range textsOf(rec.Entry) {
-			if n == len(texts) || texts[n] != text {
-				return false, nil
-			}
-			n++
+		if rec.HasEntry() {
+			there.add(rec.Entry)
 		}
 	}
-	return n > 0, nil
+	return strings.HasPrefix(here.String(), there.String()) && (there.Len() > 0 || here.Len() == 0), nil
 }
 
-// textsOf returns the texts of an entry with the role before each.
-func textsOf(e transcript.Entry) (texts []string) {
+// said holds the words of a conversation, with a role where it changes: programs
+// join and split the texts of one role.
+type said struct {
+	strings.Builder
+	role transcript.Role
+}
+
+func (s *said) add(e transcript.Entry) {
 	f, _ := e.Body.(transcript.MessageLine)
 	for _, b := range f.Content {
-		if t, ok := b.(transcript.TextBlock); ok && strings.TrimSpace(t.Text) != "" {
-			texts = append(texts, string(f.Role)+" "+strings.TrimSpace(t.Text))
+		var text string
+		switch b := b.(type) {
+		case transcript.TextBlock:
+			text = b.Text
+		case transcript.ContextBlock: // as programs without such blocks get it
+			text = "[" + b.Kind + " " + b.URI + "] " + b.Abstract
+		}
+		for word := range strings.FieldsSeq(text) {
+			if f.Role != s.role {
+				s.role = f.Role
+				s.WriteString("\n" + string(f.Role) + " ")
+			}
+			s.WriteString(word + " ")
 		}
 	}
-	return texts
 }

@@ -47,7 +47,7 @@ func exportAll(t *testing.T, to dialect.Dialect, as dialect.Session, sessions ..
 // Sessions that go back to their program keep their IDs, and importing them again adds
 // nothing.
 func TestImportRoundTrip(t *testing.T) {
-	for _, program := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking} {
+	for _, program := range writable {
 		st := inMemory()
 		var sessions []*session.Session
 		ids := map[string]bool{}
@@ -101,12 +101,13 @@ func TestImportExportOfOwn(t *testing.T) {
 	require.Len(t, all, 2)
 }
 
-// Entries keep the IDs that are valid. A native line with an ID of an earlier line is a
-// repetition.
+// Entries keep the IDs that are valid. A native line with the ID of an earlier line is
+// skipped, and counted: as a repetition, or as different if its content is another.
 func TestImportKeepsEntryIDs(t *testing.T) {
 	text := `{"type":"session","id":"s","ts":"2026-03-01T09:00:00Z","v":1,"key":"main:cli:a","gen":1}
 {"type":"user","id":"a","ts":"2026-03-01T09:00:00Z","content":"one"}
 {"type":"assistant","id":"a","ts":"2026-03-01T09:00:00Z","content":"two"}
+{"type":"user","id":"a","ts":"2026-03-01T09:00:00Z","content":"one"}
 {"type":"user","id":"not valid","ts":"2026-03-01T09:00:00Z","content":"three"}
 {"type":"user","id":"s","ts":"2026-03-01T09:00:00Z","content":"four"}
 {"type":"assistant","id":"b.1","ts":"2026-03-01T09:00:00Z","content":"five"}
@@ -124,10 +125,11 @@ func TestImportKeepsEntryIDs(t *testing.T) {
 		ids = append(ids, made.ReplaceAllString(e.ID, "new ")[:min(4, len(e.ID))])
 	}
 	require.Equal(t, []string{"s", "a", "new ", "new ", "b.1", "c"}, ids)
-	require.Equal(t, 1, im.Lost["repeated"])
+	require.Equal(t, dialect.Losses{"repeated": 1, "different": 1}, im.Lost)
 }
 
-// A session whose ID is not valid is found by it, and exported under it, in a scope as well.
+// A session whose ID is not valid is found by it, and comes back from an export, in a scope
+// as well.
 func TestFindByOldID(t *testing.T) {
 	files := fstest.MapFS{"my chat.jsonl": {Data: []byte(`{"type":"user","content":"hi","ts":1772355600}
 {"type":"assistant","content":[{"type":"text","text":"hello"}],"ts":1772355601}
@@ -143,8 +145,11 @@ func TestFindByOldID(t *testing.T) {
 		require.Equal(t, im.Session, s.Ref())
 		_, err = exchange.Find(t.Context(), st, session.Ref{ID: "another chat"})
 		require.ErrorIs(t, err, os.ErrNotExist)
-		for _, program := range []dialect.Dialect{dialect.Claw0, dialect.OpenViking} {
-			require.Equal(t, exportAll(t, program, dialect.Session{ID: "my chat"}, s), exportAll(t, program, dialect.Session{}, s))
+		for _, program := range writable {
+			back := importAll(t, st, sessionsIn(t, exportAll(t, program, dialect.Session{}, s)), nil)
+			require.Len(t, back, 1)
+			require.Equal(t, im.Session, back[0].Session, program)
+			require.Zero(t, back[0].Appended, program)
 		}
 	}
 }

@@ -69,7 +69,9 @@ type Imported struct {
 	//     not there;
 	//   - "unknown": records that are not understood, kept as custom entries;
 	//   - "archive": files of earlier copies, which were not read;
-	//   - "repeated": batches that stand in a native source before;
+	//   - "repeated": batches that a native source contains before, which were skipped;
+	//   - "different": batches of a native source with the ID of an earlier one and other
+	//     content, which were skipped;
 	//   - "usage": answers of Claude Code whose usage another session counts;
 	//   - "record": records that no line could be made of;
 	//   - "source": original lines too long to be kept with the native ones: over 16 MiB,
@@ -156,8 +158,8 @@ type Source interface {
 // the program and the ID there, and each batch has an idempotency key derived
 // from the original line and its ordinal among equal lines. If a source
 // contains several sessions of one ID, the paths of all but the first go into
-// their IDs. An export of a session that no import has made adds nothing when it comes
-// back with the same texts. If a tree was continued from an earlier entry, a rewind comes
+// their IDs. An export of a session, to any program, adds nothing when it comes
+// back with the same words. If a tree was continued from an earlier entry, a rewind comes
 // first. A source that cannot be followed is left alone; its Err matches
 // [ErrDiverged].
 //

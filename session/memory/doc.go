@@ -2,6 +2,8 @@
 // chapters of sessions into memories of six categories, in Markdown files that
 // people may read and change.
 //
+// Most programs need [Commit], [Store.Extract] and [Store.Context], in this order.
+//
 // # Close a chapter
 //
 // [Commit] puts the messages since the last commit into a chapter, up to the last complete

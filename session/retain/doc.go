@@ -1,7 +1,8 @@
-// Package retain archives and deletes old sessions. [Preview] makes a plan from a
-// [Policy], and [Apply] carries it out; [Run] does both at an interval. [Trash],
-// [Restore] and [Delete] are for single sessions; to archive one, use
-// [session.Store.SetState]. [Removals] reads the ledger of deleted sessions.
+// Package retain archives and deletes old sessions.
+//
+// Most programs need [Preview], which makes a plan from a [Policy], and [Apply], which
+// carries it out; [Run] does both at an interval. [Trash], [Restore], [Delete] and
+// [session.Store.SetState] are for single sessions. [Removals] reads the ledger.
 package retain
 
 // Decisions:

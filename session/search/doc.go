@@ -1,7 +1,9 @@
 // Package search finds texts in sessions, even compacted and rewound ones, and reads
-// around them: [Store] and [Session] for words, [Window], [Page] and [Read] for entries,
-// [ByPrefix] for the session that a person means. [RecallTools] makes tools for a model
-// of them.
+// around them.
+//
+// Most programs need [Store], which finds words in sessions, and [RecallTools], which
+// makes tools for a model. [Session] searches one session. [Window], [Page] and [Read]
+// return entries, and [ByPrefix] the session that a person means.
 package search
 
 // Decisions:

@@ -2,6 +2,8 @@
 // [http.Handler] that works below any prefix, see [http.StripPrefix]; the
 // application's agent loop is its [Responder].
 //
+// Most programs need [New] with Respond, Auth, by [Keys] for example, and [Own] routes.
+//
 // # Serve a store
 //
 // The handler serves surfaces, which Options.Surfaces lists. [Own] returns the store's own

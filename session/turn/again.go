@@ -11,9 +11,12 @@ import (
 
 var errNotCut = fmt.Errorf("%w: the history does not end with an answer that was cut, or its tools may have run: nothing was written", session.ErrConflict)
 
+var errOneAppend = fmt.Errorf("%w: the answer was appended together with its question: nothing was written; use Continue", session.ErrConflict)
+
 // Retry takes back an answer that was cut or has failed, so that the model can be asked
-// again. Its text stays in the transcript. If the history ends with anything else, or a
-// tool of the answer may have run, the error matches [session.ErrConflict].
+// again. Its text stays in the transcript. If the history ends with anything else, a tool
+// of the answer may have run, or one append has stored the answer and the question, the
+// error matches [session.ErrConflict].
 func Retry(ctx context.Context, s *session.Session) error {
 	_, err := s.Update(ctx, "retry", func(v *session.View) ([]transcript.Item, error) {
 		answer, err := cutAnswer(v)
@@ -24,6 +27,15 @@ func Retry(ctx context.Context, s *session.Session) error {
 		i := slices.Index(lines, answer)
 		if i < 1 {
 			return nil, errNotCut
+		}
+		batches := map[string]int{}
+		for _, m := range v.Fold().History().Messages {
+			for _, o := range m.Origins {
+				batches[o.Entry] = o.Batch
+			}
+		}
+		if b := batches[lines[i-1]]; b > 0 && b == batches[answer] { // a rewind would leave both
+			return nil, errOneAppend
 		}
 		items, err := editsAfter(ctx, s, v, lines[i:])
 		return append([]transcript.Item{transcript.Rewind{To: lines[i-1]}}, items...), err

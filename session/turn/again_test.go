@@ -131,3 +131,20 @@ func TestRetryKeepsHides(t *testing.T) {
 	require.NoError(t, turn.Retry(t.Context(), s))
 	require.Equal(t, want, texts(t, s))
 }
+
+// A rewind keeps a whole append, so Retry cannot part an answer from a question in the
+// same one. It must not report success and leave the answer.
+func TestRetryOfOneAppend(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("q1"), cut("half"))
+	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
+	require.Equal(t, []string{"q1", "half"}, texts(t, s))
+	require.NoError(t, turn.Continue(t.Context(), s))
+
+	storetest.Add(t, s, cut("more"))
+	require.NoError(t, turn.Retry(t.Context(), s))
+	require.Len(t, texts(t, s), 3)
+}

@@ -2,6 +2,8 @@
 // decisions and queued texts that survive a kill. It is written over the public API of
 // package session.
 //
+// Most programs need [RunTools], and with streams [Begin], [Turn.Draft] and [Turn.End]:
+//
 //	t, err := turn.Begin(ctx, s) // no other turn runs; a killed one has its streamed text
 //	defer t.End()
 //	draft := t.Draft(api, model, call.Made) // in guard.Do, for each try

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
@@ -66,6 +67,7 @@ func (x *exchange) all(entries iter.Seq2[transcript.Entry, error], out output) e
 				return err
 			}
 			e.Time = at
+			b.Summary, _ = recalltool.Cut(b.Summary) // the other program lacks the tools
 			var ok bool
 			if ok, err = out.compaction(e, b); !ok {
 				x.losses[e.Type()]++

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -169,13 +170,13 @@ func (f *flatOutput) end(Losses) error {
 }
 
 // miniClawTarget writes transcripts/<key>_<id>.jsonl and sessions.json, which
-// holds the last used session of each key.
-type miniClawTarget struct{ rows map[string]indexRow }
+// lists the sessions by key.
+type miniClawTarget struct{ rows []indexRow }
 
 func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {
-	s.ID = hexID(s.ID)
+	s.ID = sessionID(s)
 	s.Key = cmp.Or(s.Key, cmp.Or(s.Agent, "main")+":import:"+s.ID)
-	file := w.unique(safeName(strings.ReplaceAll(s.Key, ":", "_"))+"_"+s.ID, ".jsonl")
+	file := w.unique(safeName(strings.ReplaceAll(s.Key, ":", "_")+"_"+s.ID), ".jsonl")
 	l, err := w.lines(path.Join("transcripts", file))
 	if err != nil {
 		return nil, err
@@ -189,20 +190,17 @@ func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {
 	}
 	out := &flatOutput{lines: l, row: indexRow{Session: s, file: file}}
 	out.row.Updated = s.Created
-	out.done = func(row indexRow) {
-		if before, twice := m.rows[row.Key]; !twice || !before.Updated.After(row.Updated) {
-			m.rows[row.Key] = row
-		}
-	}
+	out.done = func(row indexRow) { m.rows = append(m.rows, row) }
 	return out, nil
 }
 
 func (m *miniClawTarget) index(w *Writer) error {
 	all := jsontext.AppendObject(nil)
-	for _, key := range slices.Sorted(maps.Keys(m.rows)) {
-		row := m.rows[key]
+	rows := m.byKey()
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[key]
 		o := jsontext.AppendObject(nil)
-		o.String("session_key", row.Key)
+		o.String("session_key", key)
 		o.String("session_id", row.ID)
 		o.String("created_at", pythonTime(row.Created))
 		o.String("updated_at", pythonTime(row.Updated))
@@ -213,12 +211,38 @@ func (m *miniClawTarget) index(w *Writer) error {
 	return w.putJSON("sessions.json", all.End())
 }
 
+// byKey gives each session a key of its own: the last used one of a key keeps it,
+// and the time of creation is added to the others, as the program does for a new
+// session.
+func (m *miniClawTarget) byKey() map[string]indexRow {
+	rows := map[string]indexRow{}
+	var others []indexRow
+	slices.Reverse(m.rows)
+	slices.SortStableFunc(m.rows, func(a, b indexRow) int { return b.Updated.Compare(a.Updated) })
+	for _, row := range m.rows {
+		if _, taken := rows[row.Key]; taken {
+			others = append(others, row)
+			continue
+		}
+		rows[row.Key] = row
+	}
+	for _, row := range others {
+		own := row.Key + row.Created.UTC().Format("_150405")
+		key := own
+		for n := 2; rows[key].file != ""; n++ {
+			key = fmt.Sprintf("%s_%d", own, n)
+		}
+		rows[key] = row
+	}
+	return rows
+}
+
 // claw0Target writes agents/<agent>/sessions/<id>.jsonl and
 // agents/<agent>/sessions.json.
 type claw0Target struct{ agents map[string][]indexRow }
 
 func (c *claw0Target) begin(w *Writer, s Session) (output, error) {
-	s.ID, s.Agent = hexID(s.ID), w.agent(s.Agent)
+	s.ID, s.Agent = sessionID(s), w.agent(s.Agent)
 	file := w.unique(path.Join("agents", s.Agent, "sessions", s.ID), ".jsonl")
 	l, err := w.lines(file)
 	if err != nil {

@@ -140,6 +140,7 @@ func (v *vikingOutput) abstract(live []vikingMessage, newest vikingArchive) stri
 func (v *vikingOutput) meta(live []vikingMessage, newest vikingArchive) []byte {
 	o := jsontext.AppendObject(nil)
 	o.String("session_id", v.s.ID)
+	o.OptString("agent_id", v.s.Agent) // no folder names it
 	if !v.s.Created.IsZero() {
 		o.String("created_at", vikingTime(v.s.Created))
 	}

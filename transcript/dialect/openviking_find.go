@@ -59,7 +59,7 @@ func (g *gathering) openViking(name string) (s *Session, ok bool) {
 		s.Owner = vikingUser(dir)
 	}
 	if meta, err := fields.File(g.fsys, path.Join(dir, ".meta.json")); err == nil {
-		s.ID = cmp.Or(meta.Str("session_id"), s.ID)
+		s.ID, s.Agent = cmp.Or(meta.Str("session_id"), s.ID), meta.Str("agent_id")
 		s.Created, s.Updated = fields.Time(meta["created_at"]), fields.Time(meta["updated_at"])
 		s.Indexed = true
 	}

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -21,7 +20,7 @@ type vikingTarget struct{}
 func (vikingTarget) index(*Writer) error { return nil }
 
 func (vikingTarget) begin(w *Writer, s Session) (output, error) {
-	s.ID = w.unique(safeName(cmp.Or(s.ID, hexOf(s.Key, 12))), "")
+	s.ID = w.unique(sessionID(s), "")
 	return &vikingOutput{w: w, s: s, dir: path.Join("session", s.ID), calls: map[string]*vikingCall{}, told: map[string]vikingStatus{}, taught: map[string]transcript.Extracted{}}, nil
 }
 

@@ -3,6 +3,7 @@ package dialect
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -30,6 +31,10 @@ import (
 //	claude-code projects/<folder>/<id>.jsonl
 //	codex       sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl
 //
+// mini-claw holds one session a key: of several the last used keeps the key, and
+// the others get one with the time of their creation, <key>_<HHMMSS>.
+//
+// Summaries name none of the tools with which a model reads older entries here.
 // Times carry a zone, where the program gives one, and names of files are
 // letters, digits, '-', '_' and dots. The archives of OpenViking come from the
 // commits; in a session without any, each compaction makes one. A Writer is for
@@ -78,7 +83,7 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 	w := &Writer{create: create, names: map[string]bool{}, agents: map[string]string{}}
 	switch d {
 	case MiniClaw:
-		w.form = &miniClawTarget{rows: map[string]indexRow{}}
+		w.form = &miniClawTarget{}
 	case Claw0:
 		w.form = &claw0Target{agents: map[string][]indexRow{}}
 	case ZyHive:
@@ -94,8 +99,9 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 }
 
 // Write writes one session. Of s it uses ID, Key, Agent, Title, Dir, Created
-// and Updated, any of which may be empty. An ID that is not valid in the dialect is
-// replaced by one derived from it.
+// and Updated, any of which may be empty. The ID stays, so that an import of the files
+// finds the session that they were exported from. An ID that is not the name of a
+// file, or for Claude Code and Codex not a UUID, is replaced by one derived from it.
 //
 // entries are the conversation in order, from a scan or made of a folded
 // history; entries that are not for the model count as lost. A rewind or a clip
@@ -144,7 +150,6 @@ type lines struct {
 	file io.WriteCloser
 	buf  *bufio.Writer
 	rows int
-	size int64
 }
 
 func (w *Writer) lines(name string) (*lines, error) {
@@ -157,11 +162,17 @@ func (w *Writer) lines(name string) (*lines, error) {
 	return l, nil
 }
 
-func (l *lines) add(o *jsontext.Object) error {
-	n, err := l.buf.Write(append(l.w.mend(o.End()), '\n'))
+func (l *lines) add(o *jsontext.Object) error { return l.write(l.w.line(o)) }
+
+func (l *lines) write(line []byte) error {
+	_, err := l.buf.Write(append(line, '\n'))
 	l.rows++
-	l.size += int64(n)
 	return err
+}
+
+// line returns the line of an object. U+0085 is escaped: it ends a line in Python.
+func (w *Writer) line(o *jsontext.Object) []byte {
+	return bytes.ReplaceAll(w.mend(o.End()), []byte("\u0085"), []byte(`\u0085`))
 }
 
 // mend returns JSON without halves of surrogate pairs: Python reads them, and
@@ -196,10 +207,11 @@ func (w *Writer) putJSON(name string, object []byte) error {
 	return w.put(name, buf.Bytes())
 }
 
-// unique returns the first of name, name_2, name_3 ... that is not taken.
+// unique returns the first of name, name_2, name_3 ... that no earlier file has, even on
+// a disk that folds case.
 func (w *Writer) unique(name, ext string) string {
 	full := name + ext
-	for n := 2; w.taken(full); n++ {
+	for n := 2; w.names[strings.ToLower(full)]; n++ {
 		full = fmt.Sprintf("%s_%d%s", name, n, ext)
 	}
 	w.names[strings.ToLower(full)] = true
@@ -217,15 +229,11 @@ func (w *Writer) agent(agent string) string {
 	return w.agents[agent]
 }
 
-// taken reports whether an earlier file has a name, even on a disk that folds
-// case.
-func (w *Writer) taken(name string) bool { return w.names[strings.ToLower(name)] }
-
 // safeName returns s as an element of a path: letters, digits, '-', '_' and
 // dots that are neither the first nor the last, not too long, and no device of
 // Windows.
 func safeName(s string) string {
-	const most = 120
+	const most = 128 // as long as a session ID of this library
 	safe := strings.Map(func(r rune) rune {
 		switch {
 		case r == '-' || r == '_' || r == '.', '0' <= r && r <= '9', 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z':
@@ -265,13 +273,9 @@ func hexOf(s string, n int) string {
 	return hex.EncodeToString(sum[:])[:n]
 }
 
-// hexID returns an ID of 12 hexadecimal digits: id itself if it is one.
-func hexID(id string) string {
-	if len(id) == 12 && strings.Trim(id, "0123456789abcdef") == "" {
-		return id
-	}
-	return hexOf(id, 12)
-}
+// sessionID returns the ID of a session as a part of file names: the ID itself if it is
+// one. All programs take IDs of other forms than their own.
+func sessionID(s Session) string { return safeName(cmp.Or(s.ID, hexOf(s.Key, 12))) }
 
 // An indexRow is the row of a session in an index.
 type indexRow struct {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -371,12 +372,43 @@ func TestWriteNames(t *testing.T) {
 	}
 }
 
-// The index of mini-claw lists the last used session of each key, in whatever
-// order sessions are written.
-func TestWriteLastOfKey(t *testing.T) {
-	at := func(day int) dialect.Session {
-		return dialect.Session{ID: strings.Repeat(strconv.Itoa(day), 12), Key: "main:cli:ana", Created: time.Date(2026, 3, day, 9, 0, 0, 0, time.UTC)}
+// Summaries name no tools that another program lacks.
+func TestWriteNotice(t *testing.T) {
+	entries := conversation(t)
+	for i, e := range entries {
+		if c, ok := e.Body.(transcript.Compaction); ok {
+			c.Summary += "\n" + recalltool.Left{Messages: 4, Files: 1}.Notice()
+			entries[i].Body = c
+		}
 	}
-	out, _ := write(t, dialect.MiniClaw, slices.Values([]dialect.Session{at(2), at(3), at(1)}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(nil) })
-	require.Contains(t, string(out["sessions.json"].Data), `"session_id": "333333333333"`)
+	for _, d := range writable {
+		noticed, _ := write(t, d, slices.Values([]dialect.Session{{ID: "s"}}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(entries) })
+		plain, _ := write(t, d, slices.Values([]dialect.Session{{ID: "s"}}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(conversation(t)) })
+		require.Equal(t, printed(plain), printed(noticed), d)
+	}
+}
+
+// The index of mini-claw lists all sessions of a key, in whatever order sessions are
+// written: the last used one under the key, the others under keys of their own.
+func TestWriteSharedKey(t *testing.T) {
+	at := func(day, hour int) dialect.Session {
+		return dialect.Session{ID: strings.Repeat(strconv.Itoa(day), 12), Key: "main:cli:ana", Created: time.Date(2026, 3, day, hour, 5, 9, 0, time.UTC)}
+	}
+	other := dialect.Session{ID: "999999999999", Key: "main:cli:ana_080509"}
+	out, _ := write(t, dialect.MiniClaw, slices.Values([]dialect.Session{at(3, 8), at(4, 9), at(2, 8), at(1, 7), other}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(nil) })
+	var index map[string]struct {
+		Key  string `json:"session_key"`
+		ID   string `json:"session_id"`
+		File string `json:"transcript_file"`
+	}
+	require.NoError(t, json.Unmarshal(out["sessions.json"].Data, &index))
+	got := map[string]string{}
+	for key, row := range index {
+		require.Equal(t, key, row.Key)
+		require.Contains(t, out, "transcripts/"+row.File)
+		got[key] = row.ID[:1]
+	}
+	require.Equal(t, map[string]string{
+		"main:cli:ana": "4", "main:cli:ana_080509": "9", "main:cli:ana_080509_2": "3", "main:cli:ana_080509_3": "2", "main:cli:ana_070509": "1",
+	}, got)
 }

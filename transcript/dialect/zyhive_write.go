@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -19,15 +20,7 @@ type zyHiveTarget struct{ agents map[string][]indexRow }
 func (z *zyHiveTarget) begin(w *Writer, s Session) (output, error) {
 	s.Agent = w.agent(s.Agent)
 	dir := path.Join("agents", s.Agent, "sessions")
-	if !strings.HasPrefix(s.ID, "ses-") || safeName(s.ID) != s.ID {
-		// Two sessions of one millisecond must not share a file.
-		for ms := max(s.Created.UnixMilli(), 0); ; ms++ {
-			if s.ID = fmt.Sprintf("ses-%d", ms); !w.taken(path.Join(dir, s.ID+".jsonl")) {
-				break
-			}
-		}
-	}
-	file := w.unique(path.Join(dir, s.ID), ".jsonl")
+	file := w.unique(path.Join(dir, sessionID(s)), ".jsonl")
 	s.ID = strings.TrimSuffix(path.Base(file), ".jsonl")
 	l, err := w.lines(file)
 	if err != nil {
@@ -37,7 +30,7 @@ func (z *zyHiveTarget) begin(w *Writer, s Session) (output, error) {
 	o.Int("version", 3)
 	o.String("agentId", s.Agent)
 	o.Int("createdAt", milliseconds(s.Created))
-	out := &zyHiveOutput{lines: l, target: z, row: indexRow{Session: s, file: path.Base(file)}, places: map[string]int{}}
+	out := &zyHiveOutput{lines: l, target: z, row: indexRow{Session: s, file: path.Base(file)}, places: map[string]zyPlace{}}
 	out.row.Updated = s.Created
 	return out, l.add(o)
 }
@@ -49,14 +42,28 @@ func milliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// zyHiveOutput writes messages and compaction markers. Messages have no IDs
-// there; a marker names the first one it keeps by its number, as in the
-// documents.
+// zyHiveOutput holds the messages until the end, because a marker precedes the
+// first message it keeps: the program drops all messages before its last marker.
+// Messages have no IDs there; a marker names the first one it keeps by its
+// number, as in the documents, so that both readings are the same.
 type zyHiveOutput struct {
 	*lines
-	target *zyHiveTarget
-	row    indexRow
-	places map[string]int // entry ID -> number of its message, from 1
+	target   *zyHiveTarget
+	row      indexRow
+	messages [][]byte // the lines
+	markers  []zyMark
+	places   map[string]zyPlace // by entry ID
+}
+
+// A zyPlace is the numbers, from 1, of the first and the last message that have
+// content of an entry, or of the answer whose calls it answers.
+type zyPlace struct{ first, last int }
+
+// A zyMark is a compaction before the message kept.
+type zyMark struct {
+	transcript.Compaction
+	at   time.Time
+	kept int
 }
 
 func (z *zyHiveOutput) exchange(x *exchange) error {
@@ -91,22 +98,19 @@ func (z *zyHiveOutput) message(x *exchange, role transcript.Role, content []tran
 	}
 	z.row.count++
 	for _, id := range x.ids {
-		if _, ok := z.places[id]; !ok {
-			z.places[id] = z.row.count
-		}
+		first := cmp.Or(z.places[id].first, z.row.count)
+		z.places[id] = zyPlace{first, z.row.count}
 	}
-	before := z.size
 	o := flatRecord("message")
 	o.Value("message", body)
 	if !at.IsZero() {
 		o.Int("timestamp", at.UnixMilli())
 	}
-	err = z.add(o)
-	z.row.tokens += (z.size - before) / 4 // as the program counts them
+	z.messages = append(z.messages, z.w.line(o))
 	if at.After(z.row.Updated) {
 		z.row.Updated = at
 	}
-	return err
+	return nil
 }
 
 // blocks returns the blocks allowed in a message there: texts, calls, results
@@ -135,27 +139,56 @@ func (z *zyHiveOutput) blocks(x *exchange, content []transcript.Block) []transcr
 	return out
 }
 
+// compaction takes a marker. An earlier marker that keeps less moves to the place
+// of this one, which would not be the last otherwise.
 func (z *zyHiveOutput) compaction(e transcript.Entry, c transcript.Compaction) (bool, error) {
 	kept := z.row.count + 1
-	if n, ok := z.places[c.FirstKept]; ok {
-		kept = n
-	} else if n, ok := z.places[c.CoversTo]; ok {
-		kept = n + 1
+	if p, ok := z.places[c.FirstKept]; ok {
+		kept = p.first
+	} else if p, ok := z.places[c.CoversTo]; ok {
+		kept = p.last + 1
 	}
+	for i := range z.markers {
+		z.markers[i].kept = min(z.markers[i].kept, kept)
+	}
+	z.markers = append(z.markers, zyMark{c, e.Time, kept})
+	return true, nil
+}
+
+func (m zyMark) record() *jsontext.Object {
 	o := flatRecord("compaction")
-	o.String("summary", c.Summary)
-	o.String("firstKeptEntryId", fmt.Sprintf("msg-%d", kept))
-	o.Int("tokensBefore", int64(c.TokensBefore))
-	o.Int("tokensAfter", int64(c.TokensAfter))
-	if !e.Time.IsZero() {
-		o.Int("timestamp", e.Time.UnixMilli())
+	o.String("summary", m.Summary)
+	o.String("firstKeptEntryId", fmt.Sprintf("msg-%d", m.kept))
+	o.Int("tokensBefore", int64(m.TokensBefore))
+	o.Int("tokensAfter", int64(m.TokensAfter))
+	if !m.at.IsZero() {
+		o.Int("timestamp", m.at.UnixMilli())
 	}
-	return true, z.add(o)
+	return o
 }
 
 func (z *zyHiveOutput) entry(*exchange, transcript.Entry) (bool, error) { return false, nil }
 
 func (z *zyHiveOutput) end(Losses) error {
+	for n := 1; n <= len(z.messages)+1; n++ {
+		for ; len(z.markers) > 0 && z.markers[0].kept == n; z.markers = z.markers[1:] {
+			m := z.markers[0]
+			z.row.tokens = int64(len(m.Summary)/4) + 500 // as the program estimates a summary
+			if err := z.add(m.record()); err != nil {
+				return err
+			}
+		}
+		if n > len(z.messages) {
+			break
+		}
+		line := z.messages[n-1]
+		message, _ := jsontext.Member(line, "message")
+		content, _ := jsontext.Member(message, "content")
+		z.row.tokens += int64(len(content) / 4)
+		if err := z.write(line); err != nil {
+			return err
+		}
+	}
 	if err := z.close(); err != nil {
 		return err
 	}

@@ -81,7 +81,8 @@ func New(opts *Options) Reader {
 }
 
 // ErrRewound means that a rewind or a compaction refers to a line before the
-// lines in memory. The reader must begin anew.
+// lines in memory, or that a line continues a batch that counts as ended. The reader
+// must begin anew.
 var ErrRewound = errors.New("the history refers to older lines: read the session again")
 
 // Begin reads the lines that the history needs, or all of them if whole is set. Known is
@@ -149,10 +150,12 @@ func firstEntry(scan Scan) (transcript.Entry, error) {
 // ReadOn reads from Next to the end, where the last batch counts as ended. The error may
 // be [ErrRewound].
 func (r *Reader) ReadOn(scan Scan) error {
+	ended := r.Next > 0
 	for rec, err := range scan(r.Next, driver.Forward) {
-		if err == nil && r.refersBack(rec.Entry) {
+		if err == nil && (r.refersBack(rec.Entry) || ended && rec.Entry.Part > 1) {
 			err = ErrRewound
 		}
+		ended = false
 		if err == nil {
 			err = r.take(rec)
 		}

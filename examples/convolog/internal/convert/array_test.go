@@ -70,10 +70,10 @@ func TestConvertArray(t *testing.T) {
 	require.ErrorContains(t, convert(t, new(bytes.Buffer), dialect.Native, to, file), "--from")
 	for form, want := range map[string]string{"openai-chat": "|user a", "gemini": "|user b"} {
 		dir := filepath.Join(t.TempDir(), "store")
-		require.NoError(t, Job{From: form, from: []string{file}, to: "native", dir: dir}.run(t.Context(), new(bytes.Buffer)))
+		require.NoError(t, Job{From: form, from: []string{file}, to: "native", dir: dir}.failure(t.Context(), new(bytes.Buffer)))
 		require.Equal(t, []string{want}, histories(t, dir))
 	}
-	err := Job{From: "claw0", from: []string{file}, to: "native", dir: to}.run(t.Context(), new(bytes.Buffer))
+	err := Job{From: "claw0", from: []string{file}, to: "native", dir: to}.failure(t.Context(), new(bytes.Buffer))
 	require.ErrorContains(t, err, strings.Join(forms, `" "`))
 }
 

@@ -14,7 +14,9 @@
 //
 // A job makes the folder to write to if it is missing. It never overwrites a file in this
 // folder, and never changes a file in FROM. It removes a document that it could not write
-// completely. A dry run writes no file.
+// completely. The files of another program are written if all their names are free, the
+// index among them; if one cannot be written, the job removes all that it made. A dry run
+// writes no file.
 //
 // The output is the conversation that a model would see without compactions: repaired,
 // and without rewound entries. Compactions are written if the format has them. The report
@@ -26,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,7 +80,18 @@ type Summary struct {
 
 // Run converts all sessions and prints a line about each. It continues after a session that
 // it cannot convert.
-func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
+func (j Job) Run(ctx context.Context, out io.Writer) (Summary, error) {
+	if j.isProgram() && !j.dry {
+		rehearsal := j
+		rehearsal.dry = true
+		if sum, err := rehearsal.run(ctx, io.Discard); errors.Is(err, fs.ErrExist) {
+			return Summary{To: j.to, Folder: j.dir, Sessions: []string{}, Failed: len(sum.Sessions) + sum.Failed}, err
+		}
+	}
+	return j.run(ctx, out)
+}
+
+func (j Job) run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 	sum = Summary{To: j.to, Folder: j.dir, DryRun: j.dry, Sessions: []string{}}
 	if err := j.check(); err != nil {
 		return sum, err
@@ -85,6 +99,13 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 	w, err := targets[j.to](j)
 	if err != nil {
 		return sum, err
+	}
+	end := func() error {
+		err := w.close()
+		if err != nil && j.isProgram() { // nothing is left
+			sum.Failed, sum.Sessions = sum.Failed+len(sum.Sessions), []string{}
+		}
+		return err
 	}
 	var errs []error
 	for _, name := range j.from {
@@ -94,7 +115,8 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 		}
 		for line, err := range w.write(ctx, sessions) {
 			if ctx.Err() != nil {
-				return sum, errors.Join(append(errs, ctx.Err(), w.close())...)
+				err := errors.Join(append(errs, ctx.Err(), end())...)
+				return sum, err
 			}
 			if err != nil {
 				sum.Failed++
@@ -103,11 +125,12 @@ func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
 			}
 			sum.Sessions = append(sum.Sessions, line)
 			if _, err := fmt.Fprintln(out, screen.Printable(line, "")); err != nil {
-				return sum, errors.Join(err, w.close())
+				err := errors.Join(err, end())
+				return sum, err
 			}
 		}
 	}
-	errs = append(errs, w.close())
+	errs = append(errs, end())
 	done := "written to " + j.dir
 	if j.dry {
 		done = "would be written to " + j.dir

@@ -140,6 +140,92 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// A folder in which one name is taken gets no file, whichever name it is.
+func TestConvertRefused(t *testing.T) {
+	for to, from := range map[string]string{"mini-claw": "claw0", "claw0": "zyhive", "zyhive": "claw0", "openviking": "claw0"} {
+		source := filepath.Join(fixtures, from)
+		whole := t.TempDir()
+		var out bytes.Buffer
+		_ = Job{from: []string{source}, to: to, dir: whole}.failure(t.Context(), &out) // a fixture lists sessions that are not there
+		names := files(t, whole)
+		require.NotEmpty(t, names, &out)
+		for name := range names {
+			dir := t.TempDir()
+			rel, err := filepath.Rel(whole, name)
+			require.NoError(t, err)
+			taken := filepath.Join(dir, rel)
+			require.NoError(t, os.MkdirAll(filepath.Dir(taken), 0o700))
+			require.NoError(t, os.WriteFile(taken, []byte("mine"), 0o600))
+			sum, err := Job{from: []string{source}, to: to, dir: dir}.Run(t.Context(), &out)
+			require.ErrorIs(t, err, fs.ErrExist)
+			require.Empty(t, sum.Sessions)
+			require.Equal(t, map[string]string{taken: "mine"}, files(t, dir), rel)
+		}
+	}
+}
+
+// fullDisk fails to write.
+type fullDisk struct{ io.WriteCloser }
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+var errFull = errors.New("the disk is full")
+
+// If a file cannot be written, the files and folders of the job are removed, and no other.
+func TestConvertUndone(t *testing.T) {
+	for _, to := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking} {
+		for fails := 0; ; fails++ { // the number of the file that fails
+			dir := t.TempDir()
+			others := filepath.Join(dir, "agents", "claw0", "notes.txt")
+			require.NoError(t, os.MkdirAll(filepath.Dir(others), 0o700))
+			require.NoError(t, os.WriteFile(others, []byte("mine"), 0o600))
+			f, err := openFolder(Job{dir: dir})
+			require.NoError(t, err)
+			n := 0
+			w, err := dialect.NewWriter(to, func(name string) (io.WriteCloser, error) {
+				file, err := f.create(name)
+				if n++; n > fails && err == nil {
+					return fullDisk{file}, nil
+				}
+				return file, err
+			})
+			require.NoError(t, err)
+			p := &program{folder: f, w: w}
+			folder, err := dialect.ReadFolder(os.DirFS(filepath.Join(fixtures, "openviking")))
+			require.NoError(t, err)
+			for _, err := range p.write(t.Context(), sources(folder)) {
+				require.True(t, err == nil || errors.Is(err, errFull), err)
+			}
+			err = p.close()
+			if n <= fails {
+				require.NoError(t, err)
+				require.Greater(t, n, 2, to)
+				break
+			}
+			require.ErrorIs(t, err, errFull)
+			require.Equal(t, map[string]string{others: "mine"}, files(t, dir))
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, left, 1, to)
+		}
+	}
+}
+
+// A job that is stopped leaves no file.
+func TestConvertStopped(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
+	sum, err := Job{from: []string{filepath.Join(fixtures, "mini-claw")}, to: "claw0", dir: dir}.Run(ctx, stop)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, sum.Sessions)
+	require.Empty(t, files(t, dir))
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 // A session of our own store, and a single file.
 func TestConvertNative(t *testing.T) {
 	dir := t.TempDir()
@@ -175,7 +261,7 @@ func TestConvertToStore(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "store")
 		var dry, out bytes.Buffer
 		j := Job{from: []string{from}, to: "native", dir: dir, dry: true}
-		_ = j.run(t.Context(), &dry) // a fixture lists sessions that are not there
+		_ = j.failure(t.Context(), &dry) // a fixture lists sessions that are not there
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s: a dry run has made %s", program, dir)
 		}
@@ -206,7 +292,7 @@ func TestConvertToDocuments(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "out")
 		var out bytes.Buffer
 		dry := Job{from: []string{from}, to: string(to), dir: dir, dry: true}
-		require.NoError(t, dry.run(t.Context(), &out))
+		require.NoError(t, dry.failure(t.Context(), &out))
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s: a dry run has made %s", to, dir)
 		}
@@ -220,7 +306,7 @@ func TestConvertToDocuments(t *testing.T) {
 				t.Errorf("%s: %.80s", name, data)
 			}
 		}
-		if err := dry.run(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "exist") {
+		if err := dry.failure(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "exist") {
 			t.Errorf("%s: a dry run over files that are there: %v", to, err)
 		}
 	}
@@ -242,8 +328,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// run is Run of which only the error matters.
-func (j Job) run(ctx context.Context, out io.Writer) error {
+// failure is the error of Run.
+func (j Job) failure(ctx context.Context, out io.Writer) error {
 	_, err := j.Run(ctx, out)
 	return err
 }
@@ -316,5 +402,5 @@ func sources(folder *dialect.Folder) iter.Seq[exchange.Source] {
 
 func convert(t *testing.T, out *bytes.Buffer, to dialect.Dialect, dir, from string) error {
 	t.Helper()
-	return Job{from: []string{from}, to: string(to), dir: dir, model: "m"}.run(t.Context(), out)
+	return Job{from: []string{from}, to: string(to), dir: dir, model: "m"}.failure(t.Context(), out)
 }

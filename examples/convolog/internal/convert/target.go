@@ -160,6 +160,7 @@ func Lines(ctx context.Context, s exchange.Source) ([]byte, error) {
 type folder struct {
 	root *os.Root // nil in a dry run if the folder is missing
 	dry  bool
+	made *[]string // the files and folders, in order
 }
 
 func openFolder(j Job) (folder, error) {
@@ -170,26 +171,58 @@ func openFolder(j Job) (folder, error) {
 		return folder{}, err
 	}
 	root, err := os.OpenRoot(j.dir)
-	return folder{root, j.dry}, err
+	return folder{root, j.dry, new([]string)}, err
 }
 
-func (f folder) create(name string) (io.WriteCloser, error) {
+func (f folder) create(name string) (w io.WriteCloser, err error) {
 	if f.dry {
+		w = nothing{io.Discard}
 		if f.root != nil {
-			if _, err := f.root.Lstat(name); err == nil {
-				return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+			if _, there := f.root.Lstat(name); there == nil {
+				err = &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 			}
 		}
-		return nothing{io.Discard}, nil
+	} else if err = f.mkdir(path.Dir(name)); err == nil {
+		if w, err = f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			*f.made = append(*f.made, name)
+		}
 	}
-	if err := f.root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return nil, err
-	}
-	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w: files are never overwritten; choose an empty folder", err)
 	}
 	return w, err
+}
+
+// mkdir makes a folder and the folders above it.
+func (f folder) mkdir(name string) error {
+	err := f.root.Mkdir(name, 0o700)
+	if errors.Is(err, fs.ErrNotExist) && name != "." {
+		if err = f.mkdir(path.Dir(name)); err == nil {
+			err = f.root.Mkdir(name, 0o700)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		*f.made = append(*f.made, name)
+	}
+	return err
+}
+
+// undo removes the files and folders that this job has made. A folder in which another
+// program has put a file stays.
+func (f folder) undo() (err error) {
+	if f.dry {
+		return nil
+	}
+	for _, name := range slices.Backward(*f.made) {
+		failed := f.root.Remove(name)
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) && !errors.Is(failed, fs.ErrExist) { // ErrExist: it is not empty
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
 }
 
 func (f folder) close() error {
@@ -203,10 +236,16 @@ type nothing struct{ io.Writer }
 
 func (nothing) Close() error { return nil }
 
-// A program is a target that writes the files of another program.
+// A program is a target that writes the files of another program, all of them or none.
 type program struct {
 	folder
-	w *dialect.Writer
+	w      *dialect.Writer
+	failed error // of the first file that could not be written, or of the context
+}
+
+func (j Job) isProgram() bool {
+	_, err := dialect.NewWriter(dialect.Dialect(j.to), folder{}.create)
+	return err == nil
 }
 
 func newProgram(j Job) (target, error) {
@@ -215,19 +254,37 @@ func newProgram(j Job) (target, error) {
 		return nil, err
 	}
 	w, err := dialect.NewWriter(dialect.Dialect(j.to), f.create)
-	return program{f, w}, err
+	return &program{folder: f, w: w}, err
 }
 
-func (p program) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error] {
+func (p *program) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[string, error] {
+	all := sessions
+	sessions = func(yield func(exchange.Source) bool) {
+		for s := range all {
+			if p.failed != nil || !yield(s) {
+				return
+			}
+		}
+	}
 	return each(sessions, func(s exchange.Source) (string, error) {
-		lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
-			return exchange.Export(ctx, own, p.w, s.Info())
+		lost, err := through(ctx, s, func(own *session.Session) (lost dialect.Losses, err error) {
+			lost, p.failed = exchange.Export(ctx, own, p.w, s.Info())
+			return lost, p.failed
 		})
+		p.failed = cmp.Or(p.failed, ctx.Err())
 		return about(s.Info()) + Without(lost, nil), err
 	})
 }
 
-func (p program) close() error { return errors.Join(p.w.Close(), p.folder.close()) }
+func (p *program) close() error {
+	if p.failed == nil {
+		p.failed = p.w.Close()
+	}
+	if p.failed != nil {
+		p.failed = errors.Join(fmt.Errorf("no file was left in the folder: %w", p.failed), p.undo())
+	}
+	return errors.Join(p.failed, p.folder.close())
+}
 
 // export writes one session and returns the number of its losses.
 type export func(ctx context.Context, j Job, s *session.Session, w io.Writer) (lost int, err error)

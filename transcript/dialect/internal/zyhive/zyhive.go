@@ -21,7 +21,8 @@ import (
 // of them. Its program appends them again after the marker, with other times,
 // and loads the lines after the last marker. Both become the same entries: the
 // messages once, in their first place, and a compaction that names the first
-// kept one. If the program has trimmed a file it has moved the markers before
+// kept one. A [Writer] puts the marker before the first kept message, and
+// nothing is repeated. If the program has trimmed a file it has moved the markers before
 // all messages; their times reveal their old places.
 type Reader struct {
 	messages []message // in the order of the file
@@ -170,7 +171,7 @@ func (z *Reader) putBack() {
 		if m.at > 0 || i == mostMoved {
 			break
 		}
-		if m.time.IsZero() {
+		if m.time.IsZero() || ordinal(m.firstKept, "msg-") == 1 {
 			continue
 		}
 		at := slices.IndexFunc(z.messages, func(said message) bool { return !said.time.Before(m.time) })
@@ -218,7 +219,7 @@ func (z *Reader) keeps(m marker, real, list, after []int) (kept []int, repeated 
 		if repeated > 0 {
 			return kept, repeated
 		}
-	} else if n := ordinal(m.firstKept, "msg-"); n > 0 && n <= len(real) {
+	} else if n := ordinal(m.firstKept, "msg-"); n > 0 && n <= len(real)+1 {
 		return real[n-1:], 0
 	}
 	if n := z.overlap(list, after); n > 0 {
