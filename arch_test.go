@@ -122,7 +122,7 @@ var imports = map[string][]string{
 	"session/serve": {"internal/page", "rebuild", "session", "session/driver", "session/erase", "session/exchange", "session/memory", "session/retain", "session/search", "session/serve/internal/said", "session/turn", "transcript", "transcript/dialect"},
 	// Surfaces, each over serve alone, as an application would write one.
 	"session/serve/internal/said": {"session", "session/search", "transcript"},
-	"session/serve/openviking":    {"session", "session/memory", "session/retain", "session/search", "session/serve", "session/serve/internal/said", "transcript"},
+	"session/serve/openviking":    {"rebuild", "session", "session/memory", "session/retain", "session/search", "session/serve", "session/serve/internal/said", "transcript", "transcript/dialect", "transcript/tokens"},
 	"session/serve/zyhive":        {"session", "session/retain", "session/serve", "session/serve/internal/said", "transcript"},
 	"examples/...":                {"..."},
 }

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"strings"
 
+	"github.com/convolog/convolog/examples/internal/remember"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -18,7 +17,7 @@ func (scripted) Complete(_ context.Context, req transcript.Request) (*transcript
 	answer := "I have no idea."
 	switch known := quoted(last); {
 	case len(req.Tools) == 0 && strings.Contains(last.Text(), "</conversation>"):
-		answer = candidates(last.Text())
+		answer = remember.Candidates(last.Text())
 	case len(known) > 0:
 		answer = "You have told me: " + strings.Join(known, " ")
 	case !strings.HasSuffix(last.Text(), "?"):
@@ -35,30 +34,4 @@ func quoted(m transcript.Message) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// candidates returns the memories from a conversation, as JSON.
-func candidates(conversation string) string {
-	type candidate struct {
-		Category string `json:"category"`
-		Topic    string `json:"topic"`
-		Abstract string `json:"abstract"`
-	}
-	found := []candidate{}
-	for line := range strings.Lines(conversation) {
-		_, line, ok := strings.Cut(line, "[user]: ")
-		for sentence := range strings.SplitAfterSeq(line, ". ") {
-			sentence = strings.TrimSpace(sentence)
-			switch {
-			case !ok || strings.HasSuffix(sentence, "?"):
-			case strings.Contains(sentence, "I live"):
-				_, about, _ := strings.Cut(sentence, "! ")
-				found = append(found, candidate{"profile", "about the user", cmp.Or(about, sentence)})
-			case strings.Contains(sentence, "I prefer"):
-				found = append(found, candidate{"preferences", "answers", sentence})
-			}
-		}
-	}
-	text, _ := json.Marshal(found) // of strings
-	return string(text)
 }

@@ -8,8 +8,9 @@
 // answers. With -url (and a key in ANTHROPIC_API_KEY) any Anthropic-compatible endpoint
 // answers. Without -keys it serves only this machine, and only clients that send the
 // token. Without -token the program makes a token, prints it, and writes it to a file in
-// the folder for the commands of examples/convolog. With -page it prints a link that signs
-// the browser in. The same server for several machines is examples/shared.
+// the folder for the commands of examples/convolog. With -memories the model extracts
+// memories from conversations that a client commits. With -page the program prints a link
+// that signs the browser in. The same server for several machines is examples/shared.
 package main
 
 import (

@@ -29,6 +29,13 @@ type CommitOptions struct {
 	// Timeout is how long the summarizer may take; 0 means the timeout of
 	// Compact in the [session.Options].
 	Timeout time.Duration
+	// Leave is how many of the newest messages stay for the next commit, with the rest of
+	// their turns. Results of tools do not count.
+	Leave int
+	// Unanswered also closes a turn that waits for an answer, for sessions that only
+	// record messages. Calls without a result still keep their turn open, and so does
+	// a running turn: Commit holds the turn lock to exclude one.
+	Unanswered bool
 	// Now is the clock of [Commits]; nil is [time.Now].
 	Now func() time.Time
 }
@@ -36,8 +43,12 @@ type CommitOptions struct {
 // Committed is the result of [Commit].
 type Committed struct {
 	// Reason explains why no chapter was closed: "no_messages" if every message
-	// is in a chapter, "turn_open" if only the running turn is new.
+	// is in a chapter, "turn_open" if only the running turn is new, "all_left" if Leave
+	// leaves all new messages.
 	Reason string `json:"reason,omitempty"`
+	// Open counts the messages that stay for the next commit: of the unfinished turn, and
+	// by Leave.
+	Open int `json:"open,omitempty"`
 
 	Chapter  string `json:"chapter,omitempty"`  // its name, such as "chapter_001"; empty if none was closed
 	Entry    string `json:"entry,omitempty"`    // of the commit
@@ -52,6 +63,7 @@ type Committed struct {
 const (
 	nothingNew = "no_messages"
 	turnOpen   = "turn_open"
+	allLeft    = "all_left"
 )
 
 // Commit closes a chapter with the entries of the history that are in no chapter,
@@ -72,16 +84,28 @@ const (
 // else of its first line other than a heading. If the summarizer fails or takes
 // too long, compact.Extractive replaces it, without an error.
 //
-// No lock is held while the overview is written. If another commit, a compaction
+// Without Unanswered no lock is held while the overview is written. If another commit, a compaction
 // or a rewind intervenes, Commit begins again, and calls the summarizer again if
 // there are still messages to commit; after five tries the error matches
 // [session.ErrConflict]. After an erase it matches [session.ErrReplaced]. After an
 // error no chapter was closed; only a [*session.NotDurableError] leaves that
 // uncertain.
 func Commit(ctx context.Context, s *session.Session, opts *CommitOptions) (done Committed, err error) {
+	o := *cmp.Or(opts, new(CommitOptions))
+	if o.Unanswered {
+		unlock, err := s.LockTurn(ctx, false)
+		switch {
+		case err == nil:
+			defer func() { _ = unlock() }() // a lock ends with its process at the latest
+		case errors.Is(err, session.ErrBusy):
+			o.Unanswered = false
+		default:
+			return done, err
+		}
+	}
 	const tries = 5
 	for range tries {
-		if done, err = commit(ctx, s, *cmp.Or(opts, new(CommitOptions))); !errors.Is(err, session.ErrConflict) {
+		if done, err = commit(ctx, s, o); !errors.Is(err, session.ErrConflict) {
 			break
 		}
 	}
@@ -117,8 +141,11 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 		return Committed{}, err
 	}
 	if a.new.messages == 0 {
-		if a.new.open > 0 {
-			return Committed{Reason: turnOpen}, nil
+		switch {
+		case a.new.open > 0 && a.opts.Leave > 0:
+			return Committed{Reason: allLeft, Open: a.new.open}, nil
+		case a.new.open > 0:
+			return Committed{Reason: turnOpen, Open: a.new.open}, nil
 		}
 		return Committed{Reason: nothingNew}, nil
 	}
@@ -145,7 +172,7 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 	b := a.commit
 	return Committed{
 		Chapter: chapterName(b.N), Entry: ids[0], First: b.FirstEntry, Last: b.LastEntry,
-		Abstract: b.Abstract, Overview: b.Overview, Messages: b.Messages,
+		Abstract: b.Abstract, Overview: b.Overview, Messages: b.Messages, Open: a.new.open,
 	}, nil
 }
 
@@ -160,7 +187,7 @@ func (a *closing) survey(ctx context.Context) error {
 		}
 		a.options, err = v.CompactOptions(&compact.Options{Summarizer: a.opts.Summarizer, Timeout: a.opts.Timeout})
 		a.rev, a.end, a.history, a.failures = info.Rev, v.End(), v.Fold().History(), failures(v)
-		a.to, open = closed(v.Fold())
+		a.to, open = closed(v.Fold(), a.opts.Leave, a.opts.Unanswered)
 		a.commit.Owner = info.Owner
 		return nil, err
 	})

@@ -108,7 +108,7 @@ func TestCommit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, memory.Committed{Reason: "no_messages"}, commit(t, s, nil))
 		storetest.Add(t, s, transcript.UserText("tea?"))
-		require.Equal(t, memory.Committed{Reason: "turn_open"}, commit(t, s, nil))
+		require.Equal(t, memory.Committed{Reason: "turn_open", Open: 1}, commit(t, s, nil))
 		storetest.Add(t, s, storetest.Answer("", "c1"))
 		require.Equal(t, "turn_open", commit(t, s, nil).Reason)
 		storetest.Add(t, s, transcript.ToolResult("c1", "green"))

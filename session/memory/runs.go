@@ -285,10 +285,11 @@ func beginningOf(ctx context.Context, s *session.Session, read reading, from int
 	return line, nil
 }
 
-// closed returns the index of the first message of the unfinished turn, or the
-// number of messages, and the first entry of that turn. All messages before the
-// index were appended before all others.
-func closed(fold *rebuild.Fold) (at int, open string) {
+// closed returns the index of the first message that stays outside of the chapter, or
+// the number of messages, and the first entry of that message's turn. All messages
+// before the index were appended before all others. At least leave messages stay. If
+// unanswered is set, only calls keep a turn unfinished.
+func closed(fold *rebuild.Fold, leave int, unanswered bool) (at int, open string) {
 	h, p := fold.History(), fold.Pending()
 	at = len(h.Messages)
 	waiting := func(o transcript.Origin) bool { // for a person, or approved
@@ -300,7 +301,10 @@ func closed(fold *rebuild.Fold) (at int, open string) {
 	switch {
 	case first >= 0:
 		at = turnOf(h, first)
-	case p.Owed:
+	case p.Owed && (!unanswered || len(p.Calls) > 0):
+		at = turnOf(h, at-1)
+	}
+	for at > 0 && texts(h.Messages[at:]) < leave {
 		at = turnOf(h, at-1)
 	}
 	for {
@@ -321,6 +325,16 @@ func closed(fold *rebuild.Fold) (at int, open string) {
 		}
 		at, open = turnOf(h, at-1), ""
 	}
+}
+
+// texts counts the messages without results of tools.
+func texts(messages []transcript.Message) (n int) {
+	for _, m := range messages {
+		if !slices.ContainsFunc(m.Content, func(b transcript.Block) bool { _, ok := b.(transcript.ToolResultBlock); return ok }) {
+			n++
+		}
+	}
+	return n
 }
 
 // turnOf returns the index at which the turn of a message begins.

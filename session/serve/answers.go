@@ -19,7 +19,8 @@ import (
 // the end of the history: it calls the model, appends the answer and runs tools,
 // until an answer contains no calls. Each Flush sends the text of a draft of the turn
 // to clients. The Responder must return when ctx is done: after a request to stop,
-// after Options.Timeout, and when the server is closed.
+// after Options.Timeout, and when the server is closed. [TurnPrompt] returns a client's
+// addition to the system prompt of the turn.
 //
 // The server ends the turn. If a Responder appends no answer, clients get an event
 // that reports this. The error of the Responder is logged and never sent.

@@ -201,11 +201,12 @@ func TestArchives(t *testing.T) {
 			require.Equal(t, 404, call(t, "GET", ts.URL+"/api/v1/sessions/one/archives/"+name, nil).StatusCode)
 		}
 		got = decode(t, call(t, "POST", ts.URL+"/api/v1/search/search", map[string]string{"query": "walrus", "session_id": "one"}))["result"].(map[string]any)
-		uris := map[any]any{} // by type
+		abstracts := map[any]any{} // by URI
 		for _, hit := range got["resources"].([]any) {
-			uris[hit.(map[string]any)["context_type"]] = hit.(map[string]any)["uri"]
+			require.Equal(t, "resource", hit.(map[string]any)["context_type"])
+			abstracts[hit.(map[string]any)["uri"]] = hit.(map[string]any)["abstract"]
 		}
-		require.Equal(t, "viking://session/one/history/archive_001/"+query, uris["archive"])
+		require.Equal(t, "which walrus?", abstracts["viking://session/one/history/archive_001/"+query])
 	}
 }
 

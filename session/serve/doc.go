@@ -30,8 +30,9 @@
 //
 // A [Surface] is a table of routes and a form of problems. The function of a route gets a
 // [Request] after its principal, body and size were checked. Its Store is limited to the
-// sessions of the principal. [Request.Say] queues a text for the responder. [Request.Turn]
-// and [Request.Stream] stream the answer and resume it. Package zyhive is an example.
+// sessions of the principal. [Request.Say] queues a text for the responder, perhaps with a
+// prompt for its turn. [Request.Turn] and [Request.Stream] stream the answer and resume
+// it. Package zyhive is an example.
 //
 // # Keep others out
 //

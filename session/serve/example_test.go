@@ -146,7 +146,7 @@ func Example_surface() {
 		if err != nil {
 			return err
 		}
-		said, err := q.Say(s, []transcript.Block{transcript.TextBlock{Text: body.Text}})
+		said, err := q.Say(s, []transcript.Block{transcript.TextBlock{Text: body.Text}}, "")
 		if err != nil {
 			return err
 		}

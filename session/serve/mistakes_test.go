@@ -39,6 +39,7 @@ func TestMistakes(t *testing.T) {
 		{"alice", "POST", one + "/rewind", `{"entry":"none"}`, 404, ""},
 		{"alice", "POST", one + "/fork", `{"ttl":-1}`, 400, "#/ttl"},
 		{"alice", "POST", one + "/search", `{"regexp":"` + strings.Repeat("a?", 50_000) + `b"}`, 400, ""},
+		{"alice", "POST", one + "/entries", `{"role":"user","parts":[{"type":"context","uri":"a","context_type":"nonsense"}]}`, 400, ""},
 		{"alice", "POST", "/api/v1/sessions/one/used", `{}`, 400, ""},
 		{"alice", "POST", "/api/v1/sessions/one/used", `{"contexts":[""]}`, 400, ""},
 		{"alice", "POST", "/api/v1/sessions/one/used", `{"skill":{}}`, 400, ""},

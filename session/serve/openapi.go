@@ -82,7 +82,7 @@ func (all schemas) operation(r Route) object {
 			params = append(params, object{"name": f.name, "in": "query", "schema": schema})
 		}
 	}
-	if r.public {
+	if r.Public {
 		op["security"] = []object{}
 	}
 	if r.Admin {

@@ -76,12 +76,15 @@ func (q *Request) ownQueue(s *session.Session, m ownText) (queued struct {
 	if err != nil {
 		return queued, Invalid(err.Error())
 	}
-	queued.Entry, err = q.Say(s, message.Content)
+	queued.Entry, err = q.Say(s, message.Content, "")
 	return queued, err
 }
 
-func (q *Request) ownCommit(s *session.Session, _ none) (memory.Committed, error) {
-	done, err := memory.Commit(q.Context(), s, nil)
+func (q *Request) ownCommit(s *session.Session, o struct {
+	Unanswered bool `json:"unanswered,omitempty"` // also close a turn that waits for an answer
+},
+) (memory.Committed, error) {
+	done, err := memory.Commit(q.Context(), s, &memory.CommitOptions{Unanswered: o.Unanswered})
 	if err == nil {
 		q.Learn(s)
 	}
@@ -89,27 +92,32 @@ func (q *Request) ownCommit(s *session.Session, _ none) (memory.Committed, error
 }
 
 // Learn extracts memories from the chapters of a session that were not extracted, if
-// Options.Memory is set. It returns the number of added and changed memories. Failed
+// Options.Memory is set. It returns the number of added and changed memories. The reason
+// explains why there are none: "no_memory" without Options.Memory, "no_owner" for a
+// session without an owner, "failed" if the log has the error, and "nothing_new". Failed
 // chapters are tried again at the next commit.
-func (q *Request) Learn(s *session.Session) (memories int) {
-	m := q.Memory
-	if m == nil {
-		return 0
+func (q *Request) Learn(s *session.Session) (memories int, reason string) {
+	if q.Memory == nil {
+		return 0, "no_memory"
 	}
 	info, err := s.Info(q.Context())
 	if err == nil && info.Owner == "" {
-		return 0
+		return 0, "no_owner"
 	}
-	pending, err := m.Pending(q.Context(), s)
+	pending, err := q.Memory.Pending(q.Context(), s)
 	for _, name := range pending {
-		result, failed := m.Extract(q.Context(), s, name)
+		result, failed := q.Memory.Extract(q.Context(), s, name)
 		err = errors.Join(err, failed)
 		for _, n := range result.Counts {
 			memories += n.Added + n.Merged
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
+		reason = "failed"
 		q.sv.log("learning from chapters failed", s, err)
+	case memories == 0:
+		reason = "nothing_new"
 	}
-	return memories
+	return memories, reason
 }

@@ -46,7 +46,8 @@ type Route struct {
 	Out   any    `json:"-"`
 	Media string `json:"-"`
 
-	public bool // needs no key, as the answer contains no data of the store
+	// Public routes need no key and take no body. The answer contains no data of the store.
+	Public bool `json:"-"`
 }
 
 // A Request is a request of a principal, for one goroutine. Its body was read: see
@@ -150,7 +151,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit finds the principal, checks the request and reads the body.
 func (q *Request) admit(route Route) (err error) {
-	if route.public {
+	if route.Public {
 		if q.hasBody() {
 			return Invalid("the route takes no body")
 		}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/convolog/convolog/session"
@@ -11,8 +12,8 @@ import (
 
 // Say queues a text for the responder and returns its entry, for [Request.Turn]. When Say
 // returns, the text is durable. A repeated request with the same idempotency key queues
-// no second text.
-func (q *Request) Say(s *session.Session, content []transcript.Block) (entry string, err error) {
+// no second text. The prompt goes to the responder by [TurnPrompt]; it may be empty.
+func (q *Request) Say(s *session.Session, content []transcript.Block, prompt string) (entry string, err error) {
 	pending, err := s.Pending(q.Context())
 	if err != nil {
 		return "", err
@@ -24,12 +25,46 @@ func (q *Request) Say(s *session.Session, content []transcript.Block) (entry str
 	if key := q.Header.Get("Idempotency-Key"); key != "" {
 		cond.Idem = "http:" + key
 	}
-	done, err := s.AppendIf(context.WithoutCancel(q.Context()), cond, transcript.Queued{Content: content})
+	var item transcript.Item = transcript.Queued{Content: content}
+	if prompt != "" {
+		data, err := json.Marshal(turnApp{prompt})
+		if err != nil {
+			return "", err
+		}
+		item = transcript.WithApp(item, data)
+	}
+	done, err := s.AppendIf(context.WithoutCancel(q.Context()), cond, item)
 	if err != nil {
 		return "", err
 	}
 	q.sv.answer(s)
 	return done.IDs[0], nil
+}
+
+// turnApp is the application's data of a queued text.
+type turnApp struct {
+	Prompt string `json:"prompt"`
+}
+
+// TurnPrompt returns the prompt that the client of the last drained text gave to
+// [Request.Say], for example the name of the page that the user looks at. A Responder
+// adds it to the system prompt of the turn. It is in no history and in no title. The
+// result is empty if the text has no prompt.
+func TurnPrompt(ctx context.Context, s *session.Session) (string, error) {
+	text, err := lastDrained(ctx, s)
+	line, _ := text.Body.(transcript.MessageLine)
+	if err != nil || line.Queued == "" {
+		return "", err
+	}
+	var app turnApp
+	for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true, ID: line.Queued}) {
+		if err != nil {
+			return "", err
+		}
+		_ = json.Unmarshal(rec.Entry.App, &app) // other data has no prompt
+		break
+	}
+	return app.Prompt, nil
 }
 
 // runningTurn returns the entry after which the unfinished or next answer begins, or "" if

@@ -85,6 +85,13 @@ func served(t testing.TB, opts *serve.Options) (*httptest.Server, *session.Store
 	t.Helper()
 	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
+	ts, sv := servedOver(t, store, opts)
+	return ts, store, sv
+}
+
+// servedOver is a server over a store, which ends with the test.
+func servedOver(t testing.TB, store *session.Store, opts *serve.Options) (*httptest.Server, *serve.Server) {
+	t.Helper()
 	if opts == nil {
 		opts = &serve.Options{Auth: anyone, Respond: echo}
 	}
@@ -105,7 +112,7 @@ func served(t testing.TB, opts *serve.Options) (*httptest.Server, *session.Store
 		ts.Close()
 		require.NoError(t, store.Close())
 	})
-	return ts, store, sv
+	return ts, sv
 }
 
 // frame is an event as a client sees it.

@@ -69,7 +69,7 @@ func commands() []command {
 		{"inspect", "FILE|FOLDER...", "", files, "Inspect transcripts of any program: entries, damage, the model request.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to for from model n", files, "Write transcripts in another form to a folder. No file is overwritten.", convertFiles},
 		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one. Run it again to add new lines, or to continue a killed copy.", copyStore},
-		{"serve", "", "addr page mask", files, "Serve the folder over HTTP, for holders of the token. Without a token, make one.", serveFolder},
+		{"serve", "", "addr page memories model mask", files, "Serve the folder over HTTP, for holders of the token. Without a token, make one. With --memories, a commit extracts memories with --model and the key in ANTHROPIC_API_KEY.", serveFolder},
 	}
 }
 

@@ -15,11 +15,13 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/examples/convolog/internal/inspect"
+	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/openviking"
 	"github.com/convolog/convolog/session/serve/zyhive"
@@ -124,8 +126,20 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 		}
 		defer func() { _ = os.Remove(file) }() // the token ends with the server
 	}
+	who := serve.Principal{Admin: true}
+	var memories *memory.Store
+	if c.memories != "" {
+		if c.model == "" {
+			return c.wrong("--memories needs the --model that extracts them")
+		}
+		client := &anthropic.Client{URL: c.memories, APIKey: c.getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
+		if memories, err = memoriesOf(c.dir, memory.Model{Client: client, Name: c.model}); err != nil {
+			return err
+		}
+		who.Owner = "default" // memories need an owner
+	}
 	opts := &serve.Options{
-		Auth: serve.Keys(map[string]serve.Principal{secret: {Admin: true}}), Renderers: renderers,
+		Auth: serve.Keys(map[string]serve.Principal{secret: who}), Renderers: renderers, Memory: memories,
 		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
 	}
 	if c.page {

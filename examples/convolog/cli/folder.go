@@ -64,11 +64,28 @@ var renderers = map[string]exchange.Renderer{
 }
 
 func (f *folder) PlanErase(ctx context.Context, what erase.Erasure) (erase.Plan, error) {
-	return erase.Preview(ctx, f.Store, what)
+	return erase.Preview(ctx, f.Store, what, f.memories()...)
 }
 
 func (f *folder) Erase(ctx context.Context, plan erase.Plan) (erase.Receipt, error) {
-	return erase.Run(ctx, f.Store, plan)
+	return erase.Run(ctx, f.Store, plan, f.memories()...)
+}
+
+// memoriesOf opens the memories of a folder. A nil extractor makes none.
+func memoriesOf(dir string, extractor memory.Extractor) (*memory.Store, error) {
+	return memory.Open(memory.Folder(filepath.Join(dir, "memories")), &memory.Options{Extractor: extractor})
+}
+
+// memories returns the memories of the folder, for an erase.
+func (f *folder) memories() []transcript.Eraser {
+	if f.dir == "" {
+		return nil
+	}
+	m, err := memoriesOf(f.dir, nil)
+	if err != nil { // never with a folder
+		return nil
+	}
+	return []transcript.Eraser{m}
 }
 
 func (f *folder) create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error) {
@@ -114,7 +131,9 @@ func (f *folder) add(ctx context.Context, ref session.Ref, role transcript.Role,
 }
 
 func (f *folder) commit(ctx context.Context, ref session.Ref) (memory.Committed, error) {
-	return with(ctx, f, ref, func(s *session.Session) (memory.Committed, error) { return memory.Commit(ctx, s, nil) })
+	return with(ctx, f, ref, func(s *session.Session) (memory.Committed, error) {
+		return memory.Commit(ctx, s, &memory.CommitOptions{Unanswered: true})
+	})
 }
 
 func (f *folder) title(ctx context.Context, ref session.Ref, text string) (session.Info, error) {

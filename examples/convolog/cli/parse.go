@@ -51,7 +51,7 @@ type options struct {
 	now             bool
 	repair, page    bool
 	mask            bool
-	addr            string
+	addr, memories  string
 }
 
 // filters returns the filters that the flags select.
@@ -118,6 +118,7 @@ var flagDefs = []flagDef{
 	{"from", "FORM", "the form of JSON arrays: openai-chat, gemini ...", func(o *options) any { return &o.from }},
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},
 	{"addr", "ADDRESS", "the address; the default is 127.0.0.1:1933", func(o *options) any { return &o.addr }},
+	{"memories", "URL", "extract memories: the URL of an Anthropic-like service", func(o *options) any { return &o.memories }},
 	{"page", "", "also serve a page for browsers at /page", func(o *options) any { return &o.page }},
 }
 

@@ -203,7 +203,7 @@ func (r *remote) add(ctx context.Context, ref session.Ref, role transcript.Role,
 }
 
 func (r *remote) commit(ctx context.Context, ref session.Ref) (memory.Committed, error) {
-	return ask[memory.Committed](ctx, r, http.MethodPost, at(ref, "/commit"), nil)
+	return ask[memory.Committed](ctx, r, http.MethodPost, at(ref, "/commit"), map[string]bool{"unanswered": true})
 }
 
 func (r *remote) title(ctx context.Context, ref session.Ref, text string) (session.Info, error) {

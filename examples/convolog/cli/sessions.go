@@ -228,9 +228,12 @@ func commit(ctx context.Context, c *call) error {
 	return c.value(done, func() {
 		if done.Chapter == "" {
 			c.say("No chapter was closed: %s.", done.Reason)
-			return
+		} else {
+			c.say("%s: %s. %s", done.Chapter, count(done.Messages, "message"), done.Abstract)
 		}
-		c.say("%s: %s. %s", done.Chapter, count(done.Messages, "message"), done.Abstract)
+		if done.Open > 0 {
+			c.say("%s of an unfinished turn stay for the next commit.", count(done.Open, "message"))
+		}
 	})
 }
 

@@ -44,7 +44,7 @@ func TestSameTranscript(t *testing.T) {
 		_, err := s.Append(t.Context(), m)
 		require.NoError(t, err)
 	}
-	_, err = memory.Commit(t.Context(), s, nil)
+	_, err = memory.Commit(t.Context(), s, &memory.CommitOptions{Unanswered: true})
 	require.NoError(t, err)
 	name := "Cheap"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &name}))
@@ -62,7 +62,7 @@ func TestSameTranscript(t *testing.T) {
 		{"POST", "/sessions/main/alpha/entries", `{"role":"user","content":"What does it cost?"}`},
 		{"POST", "/sessions/main/alpha/entries", `{"role":"assistant","content":"900 euros."}`},
 		{"POST", "/sessions/main/alpha/entries", `{"role":"user","content":"And now?"}`},
-		{"POST", "/sessions/main/alpha/commit", ``},
+		{"POST", "/sessions/main/alpha/commit", `{"unanswered":true}`},
 		{"PATCH", "/sessions/main/alpha", `{"title":"Cheap"}`},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, sh.store[1]+"/v1/store"+c.path, strings.NewReader(c.body))

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/examples/internal/anthropic"
+	"github.com/convolog/convolog/examples/internal/remember"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -23,6 +26,8 @@ type agent struct {
 	model *anthropic.Client
 	guard *guard.Guard
 }
+
+const system = "You are a helpful assistant."
 
 // maxRounds is the most calls of the model for one text of the user.
 const maxRounds = 30
@@ -36,7 +41,7 @@ func newAgent(c Config) *agent {
 		model.URL, model.HTTP = "http://scripted.invalid", &http.Client{Transport: scripted(c.Window)}
 	}
 	return &agent{model, &guard.Guard{
-		Model: c.Model, System: "You are a helpful assistant.", Tools: []transcript.Tool{clock},
+		Model: c.Model, System: system, Tools: []transcript.Tool{clock},
 		Window: c.Window, MaxOutput: min(wire.DefaultMaxOutput, c.Window/4),
 		// For refused parts of a request.
 		Endpoint: model.URL, Takes: wire.TakesOf(c.Model, model.URL), Format: anthropic.Format,
@@ -45,9 +50,17 @@ func newAgent(c Config) *agent {
 
 // respond is a serve.Responder.
 func (a *agent) respond(ctx context.Context, s *session.Session, t *turn.Turn) error {
+	prompt, err := serve.TurnPrompt(ctx, s)
+	if err != nil {
+		return err
+	}
+	g := *a.guard
+	if prompt != "" {
+		g.System += "\n\n" + prompt
+	}
 	for range maxRounds {
 		var draft *turn.Draft
-		answer, err := guard.Do(ctx, a.guard, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
+		answer, err := guard.Do(ctx, &g, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
 			draft = t.Draft("anthropic", a.guard.Model, c.Made)
 			return a.stream(ctx, c, draft)
 		})
@@ -102,10 +115,14 @@ func runTool(_ context.Context, c rebuild.PendingCall) (transcript.Message, erro
 func scripted(window int) *guardtest.Model {
 	answer := func(r guardtest.Request) guardtest.Answer {
 		switch results := r.Results(); {
+		case len(r.Tools) == 0 && strings.Contains(r.UserText(), "</conversation>"):
+			return guardtest.Say(remember.Candidates(r.UserText()))
 		case r.UserText() == "" && len(results) > 0:
 			return guardtest.Say("It is " + results[0].Text() + ".")
 		case r.UserText() == "time" && len(r.Tools) > 0:
 			return guardtest.Call(guardtest.Tool(clock.Name, `{}`))
+		case r.UserText() == "page":
+			return guardtest.Say("You look at:" + strings.TrimPrefix(r.System, system))
 		}
 		return guardtest.Say(fmt.Sprintf("You said %q, and this is a script that answers slowly enough to be killed while it does. Say time to see it call a tool.", r.UserText()))
 	}

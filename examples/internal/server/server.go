@@ -23,6 +23,7 @@ import (
 	"github.com/convolog/convolog/examples/internal/token"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/openviking"
 	"github.com/convolog/convolog/session/serve/zyhive"
@@ -35,6 +36,7 @@ type Config struct {
 	Token      string        // of the only client, an administrator, without Keys; empty makes one
 	Dir        string        // the folder for a made token; empty for none
 	Page       bool          // whether to serve the page
+	Memories   string        // the folder of the memories; empty for none
 	Window     int           // tokens
 	Grace      time.Duration // time for answers when the server stops
 }
@@ -45,6 +47,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine. It ends with a line break, and is read anew for every request")
 	f.StringVar(&c.Token, "token", "", "`key` of the one client, if there is no -keys; without it one is made")
 	f.BoolVar(&c.Page, "page", false, "serve a page to look at the conversations, at /page")
+	f.StringVar(&c.Memories, "memories", "", "`folder` for memories, which the model extracts from committed conversations; empty for none. Without -keys they belong to the user default")
 	f.StringVar(&c.URL, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
 	f.StringVar(&c.Model, "model", "scripted", "`name` of the model")
 	f.IntVar(&c.Window, "window", 180_000, "context window in `tokens`; 0 for an unknown one")
@@ -83,9 +86,18 @@ func (c *Config) said(url, token string) string {
 
 // Run serves a store until ctx is done. It calls ready with the URL and the token.
 func Run(ctx context.Context, c Config, store *session.Store, ready func(url, token string)) (err error) {
+	a := newAgent(c)
 	opts := &serve.Options{
-		Respond:  newAgent(c).respond,
+		Respond:  a.respond,
 		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
+	}
+	only := serve.Principal{Admin: true}
+	if c.Memories != "" {
+		model := memory.Model{Client: a.model, Name: c.Model}
+		if opts.Memory, err = memory.Open(memory.Folder(c.Memories), &memory.Options{Extractor: model}); err != nil {
+			return err
+		}
+		only.Owner = "default" // memories need an owner
 	}
 	if c.Page {
 		opts.Surfaces = append(opts.Surfaces, serve.Page())
@@ -127,7 +139,7 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 		defer func() { _ = os.Remove(file) }() // useless without the server
 		fallthrough
 	default:
-		opts.Auth = serve.Keys(map[string]serve.Principal{c.Token: {Admin: true}})
+		opts.Auth = serve.Keys(map[string]serve.Principal{c.Token: only})
 	}
 	sv, err := serve.New(store, opts)
 	if err != nil {

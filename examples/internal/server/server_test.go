@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -145,4 +146,58 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	require.NoError(t, stop())
+}
+
+// The context of a chat is in the system prompt of its own turn.
+func TestContext(t *testing.T) {
+	t.Parallel()
+	c := Config{Addr: "localhost:0", Token: "your-key", Model: "scripted", Window: 100_000, Grace: time.Minute}
+	url, stop := started(t, t.TempDir(), c)
+	all := say(t, url, `{"message":"page","context":"page: payment.py"}`, "X-API-Key", "your-key")
+	require.Contains(t, deltas(t, all), "payment.py")
+	var done struct{ SessionID string }
+	require.NoError(t, json.Unmarshal([]byte(all[len(all)-1]), &done))
+	all = say(t, url, `{"message":"page","sessionId":"`+done.SessionID+`"}`, "X-API-Key", "your-key")
+	require.NotContains(t, deltas(t, all), "payment.py")
+	require.NoError(t, stop())
+}
+
+// deltas returns the text of events.
+func deltas(t *testing.T, events []string) (text string) {
+	t.Helper()
+	for _, e := range events {
+		var one struct{ Text string }
+		require.NoError(t, json.Unmarshal([]byte(e), &one))
+		text += one.Text
+	}
+	return text
+}
+
+// A commit extracts memories of the user default, and the next search finds them.
+func TestMemories(t *testing.T) {
+	t.Parallel()
+	c := Config{Addr: "localhost:0", Token: "your-key", Model: "scripted", Window: 100_000, Grace: time.Minute, Memories: t.TempDir()}
+	url, stop := started(t, t.TempDir(), c)
+	ask := func(path, body string) (result map[string]any) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/"+path, bytes.NewBufferString(body))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-API-Key", "your-key")
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = resp.Body.Close() }()
+		require.Equal(t, http.StatusOK, resp.StatusCode, path)
+		var answer struct{ Result map[string]any }
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+		return answer.Result
+	}
+	events := say(t, url, `{"message":"I prefer green tea."}`, "X-API-Key", "your-key")
+	var last struct{ SessionID string }
+	require.NoError(t, json.Unmarshal([]byte(events[len(events)-1]), &last))
+	require.EqualValues(t, 1, ask("sessions/"+last.SessionID+"/commit", `{}`)["memories_extracted"])
+	found := ask("search/search", `{"query":"tea"}`)["memories"].([]any)
+	require.Len(t, found, 1)
+	require.Equal(t, "I prefer green tea.", found[0].(map[string]any)["abstract"])
+	require.NoError(t, stop())
+	require.DirExists(t, filepath.Join(c.Memories, "owners", "default"))
 }

@@ -3,6 +3,7 @@ package openviking
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/convolog/convolog/session"
@@ -41,15 +42,15 @@ func (c *counts) set(s *session.Session, known counted) {
 	c.last[s.Ref()] = known
 }
 
-// appendMessage appends a message and returns the new number of live messages. It first
-// appends on the condition that the history is unchanged since the last count; then it need
-// not count again. It misses a commit that leaves the history unchanged, until the next
-// count.
-func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem string, m transcript.Message) (n int, err error) {
-	if known := c.get(s); known.entry != "" {
-		added, err := s.AppendIf(ctx, session.Cond{Head: known.entry, Idem: idem}, m)
-		if err == nil && !added.Repeated {
-			known = counted{added.IDs[len(added.IDs)-1], known.n + 1}
+// append appends items and returns the new number of live messages. It first appends on
+// the condition that the history is unchanged since the last count; then it need not count
+// again. It misses a commit that leaves the history unchanged, until the next count.
+func (c *counts) append(ctx context.Context, s *session.Session, idem string, items []transcript.Item) (n int, err error) {
+	added, last := messagesIn(items)
+	if known := c.get(s); known.entry != "" && last {
+		done, err := s.AppendIf(ctx, session.Cond{Head: known.entry, Idem: idem}, items...)
+		if err == nil && !done.Repeated {
+			known = counted{done.IDs[len(done.IDs)-1], known.n + added}
 			c.set(s, known)
 			return known.n, nil
 		}
@@ -57,10 +58,23 @@ func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem str
 			return 0, err
 		}
 	}
-	if _, err := s.AppendIf(ctx, session.Cond{Idem: idem}, m); err != nil {
+	if _, err := s.AppendIf(ctx, session.Cond{Idem: idem}, items...); err != nil {
 		return 0, err
 	}
 	return c.of(ctx, s)
+}
+
+// messagesIn counts the messages among items, without results of tools. Last reports
+// whether the last item is a message of any kind.
+func messagesIn(items []transcript.Item) (n int, last bool) {
+	for _, item := range items {
+		m, ok := item.(transcript.Message)
+		isResult := func(b transcript.Block) bool { _, ok := b.(transcript.ToolResultBlock); return ok }
+		if last = ok; ok && !slices.ContainsFunc(m.Content, isResult) {
+			n++
+		}
+	}
+	return n, last
 }
 
 // of returns the number of live messages in a session. It reads the entries since the last

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/memory"
 )
 
 const (
@@ -38,11 +37,14 @@ func archiveName(chapter string) string {
 }
 
 // archiveURI returns the URI of a chapter in OpenViking.
-func archiveURI(h memory.Hit) string {
-	uri := URI(h.Session)
+func archiveURI(ref session.Ref, chapter string) string {
+	uri := URI(ref)
 	end := strings.LastIndexByte(uri, '/') + 1 // the end of the ID
-	return uri[:end] + "history/" + archiveName(h.Chapter) + "/" + uri[end:]
+	return uri[:end] + "history/" + archiveName(chapter) + "/" + uri[end:]
 }
+
+// entryURI returns the URI of an entry. OpenViking has no such URIs.
+func entryURI(ref session.Ref, entry string) string { return URI(ref) + "#" + entry }
 
 // ParseURI returns the Ref that a URI names, for [session.Store.Get] and
 // [session.Store.Delete]. If the URI names no session, the ID of the Ref is empty; then pass

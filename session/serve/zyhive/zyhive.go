@@ -83,15 +83,12 @@ type (
 type chatBody struct {
 	Message   string   `json:"message,omitempty"`
 	SessionID string   `json:"sessionId,omitempty"`
-	Context   string   `json:"context,omitempty"`
-	Images    []string `json:"images,omitempty"` // data URLs
+	Context   string   `json:"context,omitempty"` // for the system prompt of the turn
+	Images    []string `json:"images,omitempty"`  // data URLs
 }
 
 // content returns the blocks of the message.
 func (b chatBody) content() (content []transcript.Block, err error) {
-	if b.Context != "" {
-		content = append(content, transcript.TextBlock{Text: b.Context})
-	}
 	if b.Message != "" {
 		content = append(content, transcript.TextBlock{Text: b.Message})
 	}
@@ -127,7 +124,7 @@ func chat(q *serve.Request) error {
 	if err != nil {
 		return err
 	}
-	text, err := q.Say(s, content)
+	text, err := q.Say(s, content, body.Context)
 	if err != nil {
 		return err
 	}

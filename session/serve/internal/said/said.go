@@ -4,6 +4,7 @@ package said
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/search"
@@ -18,6 +19,9 @@ type Part struct {
 	ContextType string `json:"context_type"`
 	Abstract    string `json:"abstract"`
 }
+
+// ContextTypes are the types of a context in a part.
+var ContextTypes = []string{"memory", "resource", "skill"}
 
 // Message returns a message of a role with a text or with parts. If both are present, it
 // ignores the text. The text of an error is meant for the client.
@@ -36,6 +40,9 @@ func Message(role, content string, parts []Part) (m transcript.Message, err erro
 		case "text":
 			m.Content = append(m.Content, transcript.TextBlock{Text: p.Text})
 		case "context":
+			if !slices.Contains(ContextTypes, p.ContextType) {
+				return m, errors.New("the context_type of a part is neither memory, resource nor skill")
+			}
 			m.Content = append(m.Content, transcript.ContextBlock{URI: p.URI, Kind: p.ContextType, Abstract: p.Abstract})
 		default:
 			return m, errors.New("a part is neither text nor context: append tool calls with the Go library")

@@ -1,0 +1,215 @@
+package openviking
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/internal/said"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+type (
+	contextQuery struct {
+		Budget int `json:"token_budget"`
+	}
+	sessionContext struct {
+		Overview  string         `json:"latest_archive_overview"`
+		Abstracts []string       `json:"pre_archive_abstracts"` // always empty, as in OpenViking
+		Messages  []message      `json:"messages"`
+		Tokens    int            `json:"estimatedTokens"`
+		Stats     map[string]int `json:"stats"`
+	}
+	resultsQuery struct {
+		Tool  string `json:"tool_name"`
+		Limit int    `json:"limit"`
+	}
+	resultQuery struct {
+		Offset int `json:"offset"` // in characters
+		Limit  int `json:"limit"`  // -1 means all
+	}
+	matchQuery struct {
+		Query string `json:"q"`
+		Limit int    `json:"limit"`
+		Chars int    `json:"context_chars"`
+	}
+	toolResults struct {
+		Results []toolResult `json:"tool_results"`
+	}
+	toolResult struct {
+		ID      string `json:"tool_result_id"` // the ID of the call
+		Name    string `json:"tool_name"`
+		Chars   int    `json:"original_chars"`
+		Created string `json:"created_at"`
+
+		text string
+	}
+	toolText struct {
+		ID       string     `json:"tool_result_id"`
+		Content  string     `json:"content"`
+		Offset   int        `json:"offset"`
+		Limit    int        `json:"limit"`
+		Unit     string     `json:"offset_unit"`
+		Total    int        `json:"total_chars"`
+		More     bool       `json:"has_more"`
+		Metadata toolResult `json:"metadata"`
+	}
+	toolMatches struct {
+		ID      string      `json:"tool_result_id"`
+		Matches []toolMatch `json:"matches"`
+	}
+	toolMatch struct {
+		Offset  int    `json:"offset"`
+		Unit    string `json:"offset_unit"`
+		Snippet string `json:"snippet"`
+	}
+)
+
+const unit = "unicode_code_point"
+
+// readContext answers with the newest whole turns outside of archives that fit the
+// budget, and with the overview of the last archive if it fits the rest.
+func readContext(q *serve.Request, s *session.Session) error {
+	budget, err := number(q, "token_budget", 128_000, 0)
+	if err != nil {
+		return err
+	}
+	h, err := memory.Uncommitted(q.Context(), s)
+	if err != nil {
+		return err
+	}
+	chapters, err := memory.Chapters(q.Context(), s)
+	if err != nil {
+		return err
+	}
+	size := func(m transcript.Message) int { return tokens.Estimator{}.Count("", nil, []transcript.Message{m}) }
+	h, _ = rebuild.Fit(h, budget, size)
+	c := sessionContext{Abstracts: []string{}, Messages: messagesOf(h.Messages)}
+	for _, m := range h.Messages {
+		c.Tokens += size(m)
+	}
+	active := c.Tokens
+	if n := len(chapters); n > 0 {
+		overview := chapters[n-1].Overview
+		if more := size(transcript.UserText(overview)); c.Tokens+more <= budget {
+			c.Overview, c.Tokens = overview, c.Tokens+more
+		}
+	}
+	c.Stats = map[string]int{
+		"totalArchives": len(chapters), "includedArchives": 0, "droppedArchives": len(chapters), "failedArchives": 0,
+		"activeTokens": active, "archiveTokens": c.Tokens - active,
+	}
+	return reply(q, c)
+}
+
+// resultsOf returns the results of tools in the conversation, in order.
+func resultsOf(ctx context.Context, s *session.Session) (results []toolResult, err error) {
+	names := map[string]string{} // of the tools, by call
+	err = said.Each(ctx, s, func(e transcript.Entry) {
+		line, _ := e.Body.(transcript.MessageLine)
+		for _, b := range line.Content {
+			switch b := b.(type) {
+			case transcript.ToolCallBlock:
+				names[b.ID] = b.Name
+			case transcript.ToolResultBlock:
+				text := said.Result(b)
+				results = append(results, toolResult{b.CallID, names[b.CallID], utf8.RuneCountInString(text), e.Time.UTC().Format(time.RFC3339Nano), text})
+			}
+		}
+	})
+	return results, err
+}
+
+func listResults(q *serve.Request, s *session.Session) error {
+	limit, err := number(q, "limit", 50, 1)
+	if err != nil {
+		return err
+	}
+	all, err := resultsOf(q.Context(), s)
+	if err != nil {
+		return err
+	}
+	found, tool := []toolResult{}, q.URL.Query().Get("tool_name")
+	for _, r := range all {
+		if len(found) < limit && r.Name == cmp.Or(tool, r.Name) {
+			found = append(found, r)
+		}
+	}
+	return reply(q, toolResults{found})
+}
+
+// resultOf returns the result of the call in the path.
+func resultOf(q *serve.Request, s *session.Session) (last toolResult, err error) {
+	all, err := resultsOf(q.Context(), s)
+	for _, r := range all {
+		if r.ID == q.PathValue("call") {
+			last = r
+		}
+	}
+	if err == nil && last.ID == "" {
+		err = fs.ErrNotExist
+	}
+	return last, err
+}
+
+func readResult(q *serve.Request, s *session.Session) error {
+	offset, err := number(q, "offset", 0, 0)
+	if err != nil {
+		return err
+	}
+	limit, err := number(q, "limit", 20_000, -1)
+	if err != nil {
+		return err
+	}
+	r, err := resultOf(q, s)
+	if err != nil {
+		return err
+	}
+	end := r.Chars
+	if limit >= 0 && limit < r.Chars-offset {
+		end = offset + limit
+	}
+	text := string([]rune(r.text)[min(offset, end):end])
+	return reply(q, toolText{r.ID, text, offset, limit, unit, r.Chars, end < r.Chars, r})
+}
+
+func matchResult(q *serve.Request, s *session.Session) error {
+	query := q.URL.Query().Get("q")
+	limit, err := number(q, "limit", 20, 1)
+	if err == nil && query == "" {
+		err = serve.Invalid("the parameter q is empty")
+	}
+	if err != nil {
+		return err
+	}
+	around, err := number(q, "context_chars", 300, 0)
+	if err != nil {
+		return err
+	}
+	r, err := resultOf(q, s)
+	if err != nil {
+		return err
+	}
+	found, runes, at := []toolMatch{}, []rune(r.text), 0
+	rest := r.text
+	for len(found) < limit {
+		before, after, ok := strings.Cut(rest, query)
+		if !ok {
+			break
+		}
+		at += utf8.RuneCountInString(before)
+		end := at + utf8.RuneCountInString(query)
+		around := min(around, len(runes))
+		found = append(found, toolMatch{at, unit, string(runes[max(0, at-around):min(len(runes), end+around)])})
+		rest, at = after, end
+	}
+	return reply(q, toolMatches{r.ID, found})
+}
