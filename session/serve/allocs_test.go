@@ -25,7 +25,7 @@ func TestAppendAllocs(t *testing.T) {
 	require.NoError(t, err)
 	s, err := store.Create(t.Context(), session.Key{Agent: "main"}, nil)
 	require.NoError(t, err)
-	const most = 90
+	const most = 100 // 88, and more where a collection empties the pools
 	got := testing.AllocsPerRun(1000, func() {
 		r := httptest.NewRequest(http.MethodPost, "/api/v1/sessions/"+s.Ref().ID+"/messages", bytes.NewReader([]byte(`{"role":"user","content":"hello"}`)))
 		r.Header.Set("Content-Type", "application/json")
