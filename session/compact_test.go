@@ -303,7 +303,7 @@ func TestCompactOneAtATime(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Options that a call leaves out are those of the store.
+// A call takes the options that it leaves out from the store.
 func TestCompactOptions(t *testing.T) {
 	asked := 0
 	st := storetest.Open(t, t.TempDir(), &session.Options{

@@ -12,7 +12,7 @@ import (
 
 // A client repeats a request, because the connection was lost. The text is stored once,
 // the model is asked once, and both requests get the same answer.
-func ExampleSession_AppendIf() {
+func ExampleSession_AppendIf_repeated() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), nil)
 	defer store.Close()

@@ -143,7 +143,7 @@ func TestForkHistory(t *testing.T) {
 	})
 }
 
-// checkCopies checks that a fork's lines are those of its base, in order, and hidden ones
+// checkCopies checks that a fork's lines equal the lines of its base, in order, and hidden ones
 // without words.
 func checkCopies(t *testing.T, base, fork *session.Session) {
 	t.Helper()

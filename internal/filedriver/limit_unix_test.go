@@ -26,7 +26,7 @@ import (
 
 const withoutRoom = "FILEDRIVER_WITHOUT_ROOM"
 
-// isLimited reports whether a test may set limits, which are those of the whole process.
+// isLimited reports whether a test may set limits, which hold for the whole process.
 // If not, it has run the test in a separate process.
 func isLimited(t *testing.T) bool {
 	t.Helper()

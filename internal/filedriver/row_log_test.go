@@ -42,7 +42,7 @@ func TestPutOfAnOldRow(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// Without Describe the times of a row are those of the header.
+// Without Describe a row takes its times from the header.
 func TestTimesOfARow(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

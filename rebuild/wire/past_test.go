@@ -126,6 +126,13 @@ func TestReadForeign(t *testing.T) {
 			`{"content":[{"detail":"high","source":{"type":"url","url":"https://x.example/a.png"},"type":"image"},{"type":"video_url","video_url":{"url":"u"}},{"source":{"file_id":"file-1","type":"file"},"type":"document"}],"type":"user"}`,
 			`{"api":"openai-chat","content":[{"ext":{"member":"reasoning_content"},"thinking":"t","type":"thinking"},{"text":"hm","type":"text"}],"model":"m","stop_reason":"end_turn","type":"assistant"}`,
 		}},
+		{"chat", `[{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}},{"role":"function","name":"f","content":"r"},
+			{"role":"assistant","content":"again","function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"s"}]`, []string{
+			`{"api":"openai-chat","content":[],"stop_reason":"tool_use","type":"assistant"}`, `{"input":{"a":1},"name":"f","tool_use_id":"function_call_0","type":"tool_use"}`,
+			`{"content":"r","tool_use_id":"function_call_0","type":"tool_result"}`,
+			`{"api":"openai-chat","content":[{"text":"again","type":"text"}],"stop_reason":"tool_use","type":"assistant"}`,
+			`{"input":{},"name":"f","tool_use_id":"function_call_2","type":"tool_use"}`, `{"content":"s","tool_use_id":"function_call_2","type":"tool_result"}`,
+		}},
 		{"chat", `{"model":"m","choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"length"}]}`, []string{
 			`{"api":"openai-chat","content":[{"text":"hi","type":"text"}],"model":"m","stop_reason":"max_tokens","type":"assistant"}`,
 		}},
@@ -175,6 +182,8 @@ func TestReadErrors(t *testing.T) {
 		{"chat", `7`, ""},
 		{"chat", `{"input":[]}`, "/messages"},
 		{"chat", `[{"role":"user","content":"a"},{"role":"function","content":"a"}]`, "/1/role"},
+		{"chat", `[{"role":"assistant","function_call":{"name":"f"}},{"role":"function","name":"f","content":"a"},{"role":"function","name":"f","content":"b"}]`, "/2/role"},
+		{"chat", `[{"role":"assistant","function_call":{"name":"f"}},{"role":"function","name":"g","content":"a"}]`, "/1/role"},
 		{"chat", `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"text":"b"}]}]}`, "/messages/0/content/1"},
 		{"chat", `[{"role":"user"}]`, "/0/content"},
 		{"chat", `[{"role":"tool","content":"a"}]`, "/0"},

@@ -8,9 +8,11 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/internal/neutral"
+	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -124,8 +126,8 @@ func failed(s *session.Session, err error) error {
 	return fmt.Errorf("exchange: export %s/%s: %w", s.Ref().Agent, s.Ref().ID, err)
 }
 
-// conversation returns the whole conversation as entries in order: an answer as
-// one entry, user texts and tool results as they were recorded, with the contexts
+// conversation returns the whole conversation as entries in order: an answer with its
+// details as one entry, user texts and tool results as they were recorded, with the contexts
 // they refer to; compactions, commits, used contexts, the status of calls, system
 // prompts and which tools may be called where they were recorded. The result that the fold has made up for a call without one
 // is in an entry without an ID. Lost counts damage, hidden entries, which are
@@ -134,7 +136,7 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 	if err := ofStore(s); err != nil {
 		return nil, nil, err
 	}
-	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}, contexts: map[string][]transcript.Block{}}
+	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}, contexts: map[string][]transcript.Block{}, answers: map[string]transcript.MessageLine{}}
 	lost := dialect.Losses{}
 	records := func(yield func(transcript.Record, error) bool) {
 		for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
@@ -167,6 +169,9 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 				if slices.ContainsFunc(b.Content, isContext) {
 					c.contexts[e.ID] = b.Content
 				}
+				if b.Model != "" {
+					c.answers[e.ID] = transcript.MessageLine{API: b.API, Model: b.Model, StopReason: b.StopReason, Usage: b.Usage, RequestID: b.RequestID}
+				}
 			default:
 			}
 			c.lines[e.ID] = place{len(c.lines) + 1, e.Time}
@@ -188,6 +193,7 @@ type conversed struct {
 	// contexts are the blocks of the entries that refer to contexts, which the
 	// fold makes texts of.
 	contexts map[string][]transcript.Block
+	answers  map[string]transcript.MessageLine // the details of each answer, by its first entry
 }
 
 func isContext(b transcript.Block) bool {
@@ -265,7 +271,9 @@ func (c *conversed) split(all []spoken, m transcript.Message) []spoken {
 		line := c.lines[id]
 		n := len(all) - 1
 		if n < first || m.Role == transcript.RoleUser && all[n].ID != id {
-			e := transcript.Entry{ID: id, Time: line.time, Body: transcript.MessageLine{Kind: string(m.Role), Role: m.Role}}
+			f := c.answers[id]
+			f.Kind, f.Role = string(m.Role), m.Role
+			e := transcript.Entry{ID: id, Time: line.time, Body: f}
 			all = append(all, spoken{Entry: e, from: line.at})
 			n++
 		}
@@ -348,6 +356,19 @@ func (c *conversed) compaction(body transcript.Compaction, all []spoken) transcr
 		if s.from > 0 {
 			body.CoversTo = s.ID
 		}
+	}
+	return c.withCarried(body)
+}
+
+// withCarried returns a compaction whose summary holds the carried items as well, as
+// other programs have no place for them. Items from hidden entries are left out.
+func (c *conversed) withCarried(body transcript.Compaction) transcript.Compaction {
+	hidden := func(entry string) bool { w, _ := c.fold.Where(entry); return w.Hidden }
+	body, _ = body.WithoutCarried(hidden)
+	if text := rebuild.CarriedText(body); text != "" {
+		summary, _ := recalltool.Cut(body.Summary)
+		body.Summary = strings.TrimLeft(summary+"\n\n"+text, "\n")
+		body.Pins, body.Rules, body.Files, body.Errors, body.IDs, body.Said = nil, nil, nil, nil, nil, nil
 	}
 	return body
 }

@@ -41,7 +41,9 @@ func TestExportDialect(t *testing.T) {
 	for _, program := range []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code"} {
 		st := inMemory()
 		report := importAll(t, st, sessionsIn(t, os.DirFS(samples+program)), nil)
-		for _, to := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking} {
+		for _, to := range []dialect.Dialect{
+			dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode, dialect.Codex,
+		} {
 			for _, im := range report {
 				if im.Err != nil {
 					continue
@@ -51,16 +53,88 @@ func TestExportDialect(t *testing.T) {
 				back := importAll(t, again, sessionsIn(t, once), nil)
 				require.Len(t, back, 1, "%s to %s", im.Source.Path, to)
 				for _, whole := range []bool{true, false} {
-					if !whole && to != dialect.ZyHive { // the others cannot hold the kept part of a summary
+					if !whole && slices.Contains([]dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.OpenViking}, to) { // no kept part of a summary
 						continue
 					}
 					want, got := saidIn(t, st, im.Session, whole), saidIn(t, again, back[0].Session, whole)
+					if to == dialect.ClaudeCode { // IDs fit the API there, and a summary that replaces nothing is a text
+						for i, word := range want {
+							want[i] = strings.Replace(word, "../../s1/tools/call_1", "toolu_2e1f9871ef31863d91a103501ca2ae56", 1)
+						}
+						if i := slices.Index(got, "S1"); strings.HasSuffix(im.Source.Path, "ses-rewritten.jsonl") {
+							got, want = got[i+1:], want[slices.Index(want, "S1")+1:]
+						}
+					}
 					if !slices.Equal(got, want) {
 						t.Errorf("%s to %s (all of it: %v):\n%q\nwant\n%q", im.Source.Path, to, whole, got, want)
 					}
 				}
 			}
 		}
+	}
+}
+
+// An export keeps the model of an answer, its usage and the ID of its request, in the
+// programs that have a place for them.
+func TestExportDetails(t *testing.T) {
+	st := inMemory()
+	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "ana"})
+	require.NoError(t, err)
+	said := transcript.Response{
+		API: "anthropic", Model: "m1", StopReason: transcript.StopEndTurn, Usage: transcript.Usage{Input: 5, Output: 6}, RequestID: "req_1",
+		Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.TextBlock{Text: "Two."}}},
+	}
+	_, err = s.Append(t.Context(), transcript.UserText("How many?"), said)
+	require.NoError(t, err)
+	for to, parts := range map[dialect.Dialect][]string{
+		dialect.Pi:         {`"model":"m1"`, `"input":5,"output":6`, `"responseId":"req_1"`},
+		dialect.ClaudeCode: {`"model":"m1"`, `"input_tokens":5`, `"requestId":"req_1"`, `"stop_reason":"end_turn"`},
+		dialect.Codex:      {`"model":"m1"`, `"input_tokens":5`},
+	} {
+		for name, file := range exportTo(t, st, s.Ref(), to) {
+			for _, part := range parts {
+				require.Contains(t, string(file.Data), part, name)
+			}
+		}
+	}
+}
+
+// An export puts the texts that a compaction carries into the summary, but no texts of
+// hidden entries.
+func TestExportCarried(t *testing.T) {
+	st := inMemory()
+	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "ana"})
+	require.NoError(t, err)
+	var ids []string
+	for _, text := range []string{"Never touch the vendor folder.", "My name is Ana.", "Go on."} {
+		added, err := s.Append(t.Context(), transcript.UserText(text))
+		require.NoError(t, err)
+		ids = append(ids, added...)
+	}
+	_, err = s.Append(t.Context(), transcript.Compaction{
+		Summary: "They worked.", FirstKept: ids[2], CoversTo: ids[1],
+		Said: []transcript.Carried{{Entry: ids[0], Text: "Never touch the vendor folder."}, {Entry: ids[1], Text: "My name is Ana."}},
+	})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.Hide{Entries: []string{ids[1]}})
+	require.NoError(t, err)
+	for _, to := range []dialect.Dialect{dialect.Pi, dialect.ClaudeCode, dialect.Codex, dialect.ZyHive} {
+		again := inMemory()
+		back := importAll(t, again, sessionsIn(t, exportTo(t, st, s.Ref(), to)), nil)
+		require.Len(t, back, 1)
+		there, err := again.Get(t.Context(), back[0].Session)
+		require.NoError(t, err)
+		h, err := there.History(t.Context())
+		require.NoError(t, err)
+		var texts []string
+		for _, m := range h.Messages {
+			texts = append(texts, m.Text())
+		}
+		text := strings.Join(texts, "\n")
+		require.Contains(t, text, "They worked.", to)
+		require.Contains(t, text, "The user said:\n- Never touch the vendor folder.", to)
+		require.NotContains(t, text, "Ana", to)
+		require.Contains(t, text, "Go on.", to)
 	}
 }
 
@@ -186,7 +260,9 @@ func TestExportPrompts(t *testing.T) {
 		"Tools that may be called", "read, grep", "System prompt", "Be long.", "User", "question 2", "Assistant", "answer 2",
 		"User", "question 3", "Summary of the above", "SUM", "Assistant", "answer 3",
 	}, lines)
-	for _, d := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking} {
+	for _, d := range []dialect.Dialect{
+		dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode, dialect.Codex,
+	} {
 		w, err := dialect.NewWriter(d, func(string) (io.WriteCloser, error) { return &exportedFile{to: fstest.MapFS{}}, nil })
 		require.NoError(t, err)
 		lost, err := exchange.Export(t.Context(), s, w, dialect.Session{})

@@ -9,6 +9,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // detectBytes is the part of a file that Detect reads, unless its first record is longer.
@@ -50,7 +51,7 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 		if rec.Damage != nil {
 			continue
 		}
-		members := record{}
+		members := fields.Record{}
 		maps.Insert(members, jsontext.Members(rec.Entry.Line()))
 		got, certain, isFlat := classify(members)
 		if certain {
@@ -84,10 +85,10 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 
 // detectDocument returns the dialect of a document, a file of one JSON value, by the
 // outline of its first object.
-func detectDocument(r record) Dialect {
+func detectDocument(r fields.Record) Dialect {
 	object, array, text := jsontext.IsObject, jsontext.IsArray, jsontext.IsString
 	switch {
-	case object(r["mapping"]) && r.has("title", "create_time", "current_node"):
+	case object(r["mapping"]) && has(r, "title", "create_time", "current_node"):
 		return ChatGPT
 	case array(r["chat_messages"]):
 		return ClaudeAI
@@ -101,10 +102,10 @@ func detectDocument(r record) Dialect {
 
 // classify returns the dialect that a record looks like, if any, whether that
 // settles it, and whether it is a flat record at all.
-func classify(r record) (d Dialect, certain, flat bool) {
-	has := r.has
+func classify(r fields.Record) (d Dialect, certain, flat bool) {
+	has := func(names ...string) bool { return has(r, names...) }
 	kind, _ := jsontext.String(r["type"])
-	_, err := time.Parse(time.RFC3339Nano, r.text("ts"))
+	_, err := time.Parse(time.RFC3339Nano, r.Text("ts"))
 	stamped := err == nil && jsontext.IsString(r["id"])
 	if d, certain := classifyTree(r, kind); d != "" {
 		return d, certain, false
@@ -152,7 +153,7 @@ func classify(r record) (d Dialect, certain, flat bool) {
 }
 
 // classifyTree recognises rows that only trees contain.
-func classifyTree(r record, kind string) (d Dialect, certain bool) {
+func classifyTree(r fields.Record, kind string) (d Dialect, certain bool) {
 	entry := jsontext.IsString(r["id"]) && jsontext.IsString(r["timestamp"])
 	switch kind {
 	case "user", "assistant", "system", "attachment", "progress":
@@ -179,7 +180,7 @@ func classifyTree(r record, kind string) (d Dialect, certain bool) {
 }
 
 // classifyRollout recognises lines of Codex, with a payload or bare.
-func classifyRollout(r record, kind string) (d Dialect, certain bool) {
+func classifyRollout(r fields.Record, kind string) (d Dialect, certain bool) {
 	wrapped := jsontext.IsString(r["timestamp"]) && jsontext.IsObject(r["payload"])
 	switch kind {
 	case "session_meta":
@@ -204,7 +205,7 @@ func classifyRollout(r record, kind string) (d Dialect, certain bool) {
 }
 
 // classifyBare recognises records without a type.
-func classifyBare(r record) Dialect {
+func classifyBare(r fields.Record) Dialect {
 	switch {
 	case jsontext.IsString(r["sessionId"]) && jsontext.IsString(r["projectHash"]):
 		return GeminiCLI
@@ -218,8 +219,8 @@ func classifyBare(r record) Dialect {
 }
 
 // classifyFlat recognises records of one message, call or result each.
-func classifyFlat(r record, kind string, stamped, isTime bool) (d Dialect, certain, flat bool) {
-	has := r.has
+func classifyFlat(r fields.Record, kind string, stamped, isTime bool) (d Dialect, certain, flat bool) {
+	has := func(names ...string) bool { return has(r, names...) }
 	switch {
 	case has("message", "parts", "parentId", "uuid"), !has("content", "output", "input", "tool_use_id"):
 		return "", false, false // of something else, or inconclusive
@@ -238,7 +239,7 @@ func classifyFlat(r record, kind string, stamped, isTime bool) (d Dialect, certa
 }
 
 // has reports whether any of the members is there.
-func (r record) has(names ...string) bool {
+func has(r fields.Record, names ...string) bool {
 	for _, name := range names {
 		if _, ok := r[name]; ok {
 			return true

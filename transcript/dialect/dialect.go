@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/flat"
 )
 
 // A Dialect names a format of transcripts. The empty string means none.
@@ -48,9 +49,9 @@ func (d Dialect) ScanOptions() (*transcript.ScanOptions, error) {
 	case Native:
 		return &transcript.ScanOptions{}, nil
 	case MiniClaw:
-		return &transcript.ScanOptions{Decode: decoder("output", "content")}, nil
+		return &transcript.ScanOptions{Decode: flat.Decoder("output", "content")}, nil
 	case Claw0:
-		return &transcript.ScanOptions{Decode: decoder("content", "output")}, nil
+		return &transcript.ScanOptions{Decode: flat.Decoder("content", "output")}, nil
 	default:
 		return nil, fmt.Errorf("dialect: %q is not read record by record: use Scan", string(d))
 	}

@@ -28,7 +28,9 @@
 //   - Rows of Claude Code that hold no words (progress, hooks, errors of the API) do
 //     not belong to its tree: the next message follows the nearest one above them. A
 //     branch begins only where the user went back and typed. Texts that the user
-//     typed while a tool ran are messages at their place, once.
+//     typed while a tool ran are messages at their place, once. A helper whose rows are
+//     in the file of its session is a session of its own in a [Folder], and set aside in
+//     the other one. It is linked to the call with its first text as the prompt.
 //   - A record that is not understood becomes transcript.Unknown.
 //
 // No record is left out: each is the line of an entry, and every other byte is
@@ -66,6 +68,26 @@
 // zone. An entry whose time cannot be read has no time. Numbers are Unix
 // seconds, those beyond 1e11 milliseconds. The order of entries is the order of
 // the lines.
+//
+// A [Writer] writes the forms of mini-claw, claw0, ZyHive and OpenViking, and these
+// three, whose rows are messages. A history that is written and read is the same, except
+// for the following:
+//
+//   - Pi: times are to the millisecond, in all three. The API of an answer has pi's
+//     name, unless it is Anthropic's.
+//   - ClaudeCode: IDs of rows are UUIDs, and IDs of calls have only the characters that
+//     the API takes. The API of every answer is Anthropic's; other reasoning is lost. A
+//     summary that replaces nothing becomes a text of the user.
+//   - Codex: the API of every answer is OpenAI's Responses; other reasoning is lost, and
+//     so are the mark of a failed call, stop reasons and IDs of requests. The input of a
+//     call is an object. Answers without a message between them become one. A
+//     compaction precedes the messages that it keeps. A text of the user that begins
+//     like a text of Codex is an aside.
+//
+// A helper is written as a session. Losses count the content that is lost. Of the items
+// that a compaction carries, rollouts hold the texts of the user, and exchange.Export puts
+// all of them into the summary. A session works in the folder "/" unless [Session.Dir]
+// names another one: Claude Code and pi look for the file in a folder of that name.
 //
 // The line of an entry is the record as it is in a file of lines. It is not a line of
 // the native format: to store the conversation in it, make new entries of the

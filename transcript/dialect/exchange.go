@@ -8,6 +8,7 @@ import (
 
 	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // exchange is an answer, the results of its calls and the user's next texts.
@@ -17,13 +18,22 @@ type exchange struct {
 	results []timedResult
 	said    []transcript.Block
 
-	answerID, saidID     string
-	answerAt, saidAt     time.Time
-	answerText, saidText bool // the part is one text, written as a string
-	ids                  []string
+	answerDetails
+	saidID   string
+	saidAt   time.Time
+	saidText bool // as answerText
+	ids      []string
 
 	time   time.Time // the last that is known; a line without one gets it
 	losses Losses
+}
+
+// answerDetails describe an answer by its first line.
+type answerDetails struct {
+	answerID   string
+	answerAt   time.Time
+	answerText bool // the part is one text, written as a string
+	line       transcript.MessageLine
 }
 
 type timedResult struct {
@@ -112,7 +122,7 @@ func (x *exchange) addAnswer(id string, f transcript.MessageLine, at time.Time, 
 			return err
 		}
 		x.answerID, x.answerAt, x.answerText = id, at, f.Message().Plain()
-		if f.Of != "" {
+		if x.line = f; f.Of != "" {
 			x.answerID = f.Of
 		}
 	} else {
@@ -152,11 +162,8 @@ func (x *exchange) addUser(id string, f transcript.MessageLine, at time.Time, ou
 // text returns the text of a block where only text can be; other content counts
 // as lost.
 func (x *exchange) text(b transcript.Block) (string, bool) {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		return b.Text, true
-	case transcript.ContextBlock:
-		return strings.TrimSpace("[" + b.Kind + " " + b.URI + "]\n" + b.Abstract), true
+	if text, ok := rows.Text(b); ok {
+		return text, true
 	}
 	x.losses[transcript.BlockType(b)]++
 	return "", false

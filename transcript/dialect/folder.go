@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
+	"github.com/convolog/convolog/transcript/dialect/internal/claudecode"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 )
 
@@ -104,8 +105,8 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 	}
 	g.missing()
 	slices.SortFunc(f.sessions, func(a, b Session) int {
-		if isHelper(a) != isHelper(b) {
-			return map[bool]int{true: 1, false: -1}[isHelper(a)]
+		if a.isHelper() != b.isHelper() {
+			return map[bool]int{true: 1, false: -1}[a.isHelper()]
 		}
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Key, b.Key), cmp.Compare(a.part.start, b.part.start))
 	})
@@ -113,20 +114,62 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 }
 
 // Sessions yields the sessions in the order of their paths, and last the helpers
-// of Claude Code. Each transcript is read once, for data outside of the index.
+// of Claude Code. Each transcript is read once, for data outside of the index, and the
+// part with a helper's rows once more.
 // The sequence may be ranged over several times; errors are in Session.Err.
 func (f *Folder) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
-		known := helperCalls{}
+		known := claudecode.Calls{}
+		var helpers []Session
 		for _, s := range f.sessions {
+			var inline claudecode.Inline
 			if s.Err == nil {
-				s.survey(func(line []byte) { known.note(&s, line) })
+				s.survey(func(rec transcript.Record) { s.noteHelpers(known, &inline, rec) })
 			}
+			if !yield(s) {
+				return
+			}
+			helpers = append(helpers, s.helpers(inline.Helpers())...)
+		}
+		for _, s := range helpers {
+			s.survey(func(transcript.Record) {})
 			if !yield(s) {
 				return
 			}
 		}
 	}
+}
+
+func (s *Session) isHelper() bool { return s.Dialect == ClaudeCode && claudecode.IsHelper(s.Path) }
+
+// noteHelpers learns from a row who started the session, and the helpers that it
+// started.
+func (s *Session) noteHelpers(known claudecode.Calls, inline *claudecode.Inline, rec transcript.Record) {
+	if s.Dialect != ClaudeCode {
+		return
+	}
+	line := rec.Entry.Line()
+	b, _ := rec.Entry.Body.(transcript.Custom)
+	inline.Note(line, rec.Offset, rec.End, b.Name == "sidechain")
+	if s.Parent == "" && s.isHelper() {
+		s.Parent, s.Call = known.Starter(s.ID, line)
+	}
+	known.Note(s.ID, line)
+}
+
+// helpers returns the helpers in the file of a session of Claude Code.
+func (s *Session) helpers(inline []claudecode.Helper) (all []Session) {
+	for _, h := range inline {
+		helper := Session{
+			Dialect: s.Dialect, Sure: s.Sure, Path: s.Path, ID: "agent-" + h.Root, Owner: s.Owner, Dir: s.Dir, PutAway: s.PutAway,
+			Parent: s.ID, Call: h.Call, fsys: s.fsys, part: part{start: h.Start, end: h.End, helper: h.Root},
+		}
+		if h.Parent != "" {
+			helper.Parent = "agent-" + h.Parent
+		}
+		all = append(all, helper)
+	}
+	return all
 }
 
 // gathering is a Folder while it is made.
@@ -226,7 +269,7 @@ func (g *gathering) document(name string) error {
 			return err
 		}
 		g.sessions = append(g.sessions, Session{
-			Dialect: d, Sure: true, Path: name, ID: strings.TrimSuffix(path.Base(name), ".json"), fsys: g.fsys, part: part{c.Start, c.End, files},
+			Dialect: d, Sure: true, Path: name, ID: strings.TrimSuffix(path.Base(name), ".json"), fsys: g.fsys, part: part{start: c.Start, end: c.End, files: files},
 		})
 	}
 	return nil

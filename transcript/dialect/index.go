@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // A listing is the row of a session in an index.
@@ -27,7 +28,7 @@ func (l listing) fill(s Session) Session {
 // index reads an index, in any of its known shapes: sessions by key, by ID,
 // below "sessions", or ZyHive's list of logs.
 func (g *gathering) index(name string) {
-	members, err := jsonFile(g.fsys, name)
+	members, err := fields.File(g.fsys, name)
 	if err != nil {
 		if path.Base(name) == "sessions.json" {
 			g.Indexes = append(g.Indexes, Index{Path: name, Err: fmt.Errorf("dialect: %s: %w", name, err)})
@@ -54,26 +55,26 @@ func (g *gathering) index(name string) {
 			return
 		}
 		for e := range jsontext.Elements(entries) {
-			if object(e)["channelId"] != nil { // a log, not a session
+			if fields.Of(e)["channelId"] != nil { // a log, not a session
 				index.Dialect = ZyHiveLog
 				index.Sessions++
 			}
 		}
 	case members["sessions"] != nil && members["version"] == nil:
-		sessions := object(members["sessions"])
+		sessions := fields.Of(members["sessions"])
 		index.Dialect = ZyHive
 		for _, id := range slices.Sorted(maps.Keys(sessions)) {
-			r := object(sessions[id])
-			l := listing{Session: Session{ID: id, Agent: r.str("agentId"), Title: r.str("title"), Created: parseTime(r["createdAt"]), Updated: parseTime(r["lastAt"])}}
-			l.Path, l.Err = inside(dir, cmp.Or(r.str("filePath"), id+".jsonl"))
+			r := fields.Of(sessions[id])
+			l := listing{Session: Session{ID: id, Agent: r.Str("agentId"), Title: r.Str("title"), Created: fields.Time(r["createdAt"]), Updated: fields.Time(r["lastAt"])}}
+			l.Path, l.Err = inside(dir, cmp.Or(r.Str("filePath"), id+".jsonl"))
 			add(ZyHive, l)
 		}
 	case members["sessions"] != nil:
 		index.Dialect = Native // the transcripts contain the same
-		index.Sessions = len(object(members["sessions"]))
+		index.Sessions = len(fields.Of(members["sessions"]))
 	default:
 		for _, key := range slices.Sorted(maps.Keys(members)) {
-			d, l := listed(dir, key, object(members[key]))
+			d, l := listed(dir, key, fields.Of(members[key]))
 			if d != "" {
 				add(d, l)
 			}
@@ -89,26 +90,26 @@ func (g *gathering) isIndex(name string) bool {
 }
 
 // listed reads an entry of an index that is a map of sessions.
-func listed(dir, key string, r record) (Dialect, listing) {
+func listed(dir, key string, r fields.Record) (Dialect, listing) {
 	var l listing
 	switch {
 	case r["transcript_file"] != nil:
-		l.Session = Session{ID: r.str("session_id"), Key: cmp.Or(r.str("session_key"), key), Created: parseTime(r["created_at"]), Updated: parseTime(r["updated_at"])}
-		l.Path, l.Err = inside(path.Join(dir, "transcripts"), r.str("transcript_file"))
+		l.Session = Session{ID: r.Str("session_id"), Key: cmp.Or(r.Str("session_key"), key), Created: fields.Time(r["created_at"]), Updated: fields.Time(r["updated_at"])}
+		l.Path, l.Err = inside(path.Join(dir, "transcripts"), r.Str("transcript_file"))
 		l.Agent, _, _ = strings.Cut(l.Key, ":")
 		return MiniClaw, l
 	case r["sessionId"] != nil:
 		l.Session = Session{
-			ID: r.str("sessionId"), Key: key, Title: cmp.Or(r.str("label"), r.str("displayName"), r.str("subject")),
-			Created: parseTime(r["sessionStartedAt"]), Updated: parseTime(r["updatedAt"]),
+			ID: r.Str("sessionId"), Key: key, Title: cmp.Or(r.Str("label"), r.Str("displayName"), r.Str("subject")),
+			Created: fields.Time(r["sessionStartedAt"]), Updated: fields.Time(r["updatedAt"]),
 		}
 		if rest, ok := strings.CutPrefix(key, "agent:"); ok {
 			l.Agent, _, _ = strings.Cut(rest, ":")
 		}
-		l.Path, l.Err = inside(dir, cmp.Or(baseOf(r.str("sessionFile")), l.ID+".jsonl"))
+		l.Path, l.Err = inside(dir, cmp.Or(baseOf(r.Str("sessionFile")), l.ID+".jsonl"))
 		return Pi, l
 	case r["last_active"] != nil || r["created_at"] != nil:
-		l.Session = Session{ID: key, Agent: path.Base(dir), Title: r.str("label"), Created: parseTime(r["created_at"]), Updated: parseTime(r["last_active"])}
+		l.Session = Session{ID: key, Agent: path.Base(dir), Title: r.Str("label"), Created: fields.Time(r["created_at"]), Updated: fields.Time(r["last_active"])}
 		l.Path, l.Err = inside(path.Join(dir, "sessions"), key+".jsonl")
 		return Claw0, l
 	}

@@ -3,8 +3,6 @@ package dialect
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/convolog/convolog/internal/abstract"
@@ -138,16 +136,3 @@ func (a *archiving) live() (live []vikingMessage) {
 	}
 	return live
 }
-
-// archiveNumber returns the number in the name of an archive, or 0.
-func archiveNumber(name string) int {
-	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
-	if err != nil || n < 0 || n > mostArchives {
-		return 0
-	}
-	return n
-}
-
-// mostArchives keeps a name like archive_99999999999 from setting the next
-// number.
-const mostArchives = 1e6

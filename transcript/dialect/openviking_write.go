@@ -9,6 +9,8 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/openviking"
 )
 
 // vikingTarget writes session/<id>/ with the messages, the archives and further
@@ -143,11 +145,11 @@ func (c *vikingCall) end(x *exchange, r timedResult) {
 // tell records a status of a call. Other values are ignored.
 func (c *vikingCall) tell(status string, at time.Time) {
 	switch status {
-	case toolCompleted, toolError:
+	case openviking.Completed, openviking.Failed:
 		if !c.ended {
 			c.ended, c.at = true, at
 		}
-	case toolPending, toolRunning:
+	case openviking.Pending, openviking.Running:
 	default:
 		return
 	}
@@ -225,16 +227,16 @@ func (c *vikingCall) status() string {
 	case c.told != "":
 		return c.told
 	case c.failed:
-		return toolError
+		return openviking.Failed
 	case c.ended:
-		return toolCompleted
+		return openviking.Completed
 	}
-	return toolPending
+	return openviking.Pending
 }
 
 // over reports whether the call has ended with content for a file.
 func (c *vikingCall) over() bool {
-	return c.ended && (c.output != "" || c.told != toolPending && c.told != toolRunning)
+	return c.ended && (c.output != "" || c.told != openviking.Pending && c.told != openviking.Running)
 }
 
 // record returns the file about a call that is over.
@@ -272,7 +274,7 @@ func (v *vikingOutput) message(id string, role transcript.Role, parts []vikingPa
 
 func (m vikingMessage) first() string {
 	for _, p := range m.parts {
-		if text, ok := jsontext.String(object(p.json)["text"]); ok && p.call == nil {
+		if text, ok := jsontext.String(fields.Of(p.json)["text"]); ok && p.call == nil {
 			return text
 		}
 	}

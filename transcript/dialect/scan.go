@@ -5,9 +5,7 @@ import (
 	"io"
 	"iter"
 	"math"
-	"time"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
@@ -44,8 +42,8 @@ func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) i
 			yield(transcript.Record{}, fmt.Errorf("dialect: %w", ErrChannelLog))
 			return
 		}
-		f := d.form() // a new one for each loop, since it learns
-		if f == nil {
+		open := programs[d]
+		if open == nil {
 			yield(transcript.Record{}, fmt.Errorf("dialect: cannot read %q", string(d)))
 			return
 		}
@@ -54,6 +52,7 @@ func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) i
 			yield(transcript.Record{}, err)
 			return
 		}
+		f := open() // a new one for each loop, since it learns
 		records := scanForm(r, size, o, f)
 		if member != "" {
 			records = d.scanDocument(r, size, member, o)
@@ -67,11 +66,11 @@ func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) i
 }
 
 // scanForm yields the records that f reads. It is for one loop.
-func scanForm(r io.ReaderAt, size int64, o transcript.ScanOptions, f form) iter.Seq2[transcript.Record, error] {
+func scanForm(r io.ReaderAt, size int64, o transcript.ScanOptions, f program) iter.Seq2[transcript.Record, error] {
 	return scanSource(func() iter.Seq2[found, error] { return scan(r, size, o, f) }, f)
 }
 
-func scanSource(source func() iter.Seq2[found, error], f form) iter.Seq2[transcript.Record, error] {
+func scanSource(source func() iter.Seq2[found, error], f program) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		p, twice := f.(planner)
 		if twice {
@@ -81,15 +80,15 @@ func scanSource(source func() iter.Seq2[found, error], f form) iter.Seq2[transcr
 					return
 				}
 				if found.Damage == nil {
-					p.learn(found.members, found.Entry.Line(), found.Offset, found.made)
+					p.Learn(found.members, found.Offset, found.made)
 				}
 			}
-			p.settle()
+			p.Settle()
 		}
 		give := func(at found) bool {
 			made := at.made
 			if twice {
-				made = p.place(at.Offset, made)
+				made = p.Place(at.Offset, made)
 			}
 			line := at.Entry.Line()
 			for i, e := range made {
@@ -111,7 +110,7 @@ func scanSource(source func() iter.Seq2[found, error], f form) iter.Seq2[transcr
 		due := func(offset int64) bool {
 			n := 0
 			for _, l := range later {
-				if before, _ := m.delay(l.Offset); before > offset {
+				if before, _ := m.Delay(l.Offset); before > offset {
 					later[n] = l
 					n++
 				} else if !give(l) {
@@ -132,7 +131,7 @@ func scanSource(source func() iter.Seq2[found, error], f form) iter.Seq2[transcr
 				if !due(at.Offset) {
 					return
 				}
-				if _, ok := m.delay(at.Offset); ok {
+				if _, ok := m.Delay(at.Offset); ok {
 					later = append(later, at)
 					continue
 				}
@@ -147,77 +146,32 @@ func scanSource(source func() iter.Seq2[found, error], f form) iter.Seq2[transcr
 	}
 }
 
-// form returns a new reader of a dialect that ScanOptions does not read, or
-// nil.
-func (d Dialect) form() form {
-	switch d {
-	case ZyHive:
-		return &zyHive{}
-	case OpenViking:
-		return openViking{}
-	case Pi:
-		return &pi{tree: newTree()}
-	case ClaudeCode:
-		return newClaudeCode()
-	default:
-		if open := programs[d]; open != nil {
-			return hosted{open()}
-		}
-		return nil
-	}
-}
-
-// A form reads the records of one dialect.
-type form interface {
-	// decode returns the entries of a record, at least one. It leaves to place
-	// whatever depends on other records.
-	decode(r record, offset int64) ([]transcript.Entry, error)
-	// genuine tells a record from a value inside of one.
-	genuine(r record) bool
-}
-
-// A planner is a form whose records depend on each other. It gets all of them
-// twice, first to learn.
-type planner interface {
-	form
-	learn(r record, line []byte, offset int64, made []transcript.Entry)
-	settle()
-	place(offset int64, made []transcript.Entry) []transcript.Entry
-}
-
-// A mover is a planner that puts records back where they were.
-type mover interface {
-	planner
-	// delay returns the offset of the later record before which the one at
-	// offset belongs; ok is false if it stays where it is.
-	delay(offset int64) (before int64, ok bool)
-}
-
-// found is a record with the entries its form made.
+// found is a record with the entries its program made.
 type found struct {
 	transcript.Record
-	members record
+	members fields.Record
 	made    []transcript.Entry
 }
 
-func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f form) iter.Seq2[found, error] {
+func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f program) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		line := map[int64]found{} // the records of the line at hand, by offset
 		opts.Decode = func(text []byte, offset int64) (transcript.Entry, error) {
-			members, err := parse(text)
+			members, err := fields.Parse(text)
 			if err != nil {
 				return transcript.Entry{}, err
 			}
-			made, err := f.decode(members, offset)
+			made, err := f.Decode(members, offset)
 			if err != nil {
 				return transcript.Entry{}, err
 			}
+			made[0] = made[0].WithLine(text)
 			line[offset] = found{members: members, made: made}
-			return made[0].WithLine(text), nil
+			return made[0], nil
 		}
 		opts.Genuine = func(object []byte) bool {
-			members, err := parse(object)
-			return err == nil && f.genuine(members)
+			members, err := fields.Parse(object)
+			return err == nil && f.Genuine(members)
 		}
 		for rec, err := range transcript.Scan(r, size, &opts) {
 			at := line[rec.Offset]
@@ -228,42 +182,4 @@ func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f form) iter.S
 			}
 		}
 	}
-}
-
-// record holds the members of a record that are not null.
-type record fields.Record
-
-// parse returns the members of a line. The error is a
-// *transcript.DamageError.
-func parse(line []byte) (record, error) {
-	if !jsontext.Valid(line) || !jsontext.IsObject(line) {
-		// The native decoder decides about damage.
-		if _, err := transcript.ParseEntry(line); err != nil {
-			return nil, err
-		}
-	}
-	return object(line), nil
-}
-
-func object(v []byte) record { return record(fields.Of(v)) }
-
-func (r record) text(name string) string { return fields.Text(r[name]) }
-
-func textOf(v []byte) string { return fields.Text(v) }
-
-func (r record) str(name string) string { return fields.Record(r).Str(name) }
-
-func (r record) number(name string) int { return fields.Record(r).Number(name) }
-
-func (r record) flag(name string) bool { return fields.Record(r).Flag(name) }
-
-func parseTime(v []byte) time.Time { return fields.Time(v) }
-
-func atOffset(offset int64) string { return fields.AtOffset(offset) }
-
-func malformed(reason string) error { return fields.Malformed(reason) }
-
-// one returns the entries of a record that makes a single entry.
-func one(id string, r record, when string, body transcript.Body) []transcript.Entry {
-	return fields.Entries(id, parseTime(r[when]), body)
 }

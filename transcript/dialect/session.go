@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/title"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
+	"github.com/convolog/convolog/transcript/dialect/internal/claudecode"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/openviking"
 )
 
 // Session is a session of another program. The program's index outranks the
@@ -28,6 +30,8 @@ type Session struct {
 	Key     string  `json:"key,omitempty"`  // routing name, in programs that have one
 	Agent   string  `json:"agent,omitempty"`
 	Owner   string  `json:"owner,omitempty"` // the user in whose folder it is
+	// Dir is the folder that the session works in, in programs that record it.
+	Dir string `json:"dir,omitempty"`
 	// Title is the session's title by the program or its user, else the
 	// beginning of the first text of the user.
 	Title  string   `json:"title,omitempty"`
@@ -61,10 +65,12 @@ type Session struct {
 	part part // of the file, if it holds several sessions
 }
 
-// part is a part of a document. The zero value is the whole file.
+// part is a part of a document, or a helper's part of a transcript. The zero value is the
+// whole file.
 type part struct {
 	start, end int64
 	files      chatgpt.Assets
+	helper     string // of Claude Code: the first row of the helper
 }
 
 // Info returns s: with [Session.Records] it makes a Session a source of an import.
@@ -98,10 +104,17 @@ func (s Session) Records() iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, s.Err) }
 	}
 	if s.Dialect == OpenViking && !strings.HasSuffix(s.Path, ".jsonl") {
-		return vikingFolder{fsys: s.fsys, dir: s.Path, archives: s.Archives}.records()
+		return openviking.Folder{FS: s.fsys, Dir: s.Path, Archives: s.Archives, Scan: s.scanMessages, Name: safeName}.Records()
 	}
 	return scanFile(s.fsys, s.Path, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
 		return s.part.scan(r, size, s.Dialect)
+	})
+}
+
+// scanMessages scans a file of messages in the folder of a session of OpenViking.
+func (s Session) scanMessages(name string, f openviking.Reader) iter.Seq2[transcript.Record, error] {
+	return scanFile(s.fsys, name, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
+		return scanForm(r, size, transcript.ScanOptions{Final: true}, f)
 	})
 }
 
@@ -110,7 +123,15 @@ func (p part) scan(r io.ReaderAt, size int64, d Dialect) iter.Seq2[transcript.Re
 		r, size = documentReader{io.NewSectionReader(r, p.start, p.end-p.start), p.files}, p.end-p.start
 	}
 	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range d.Scan(r, size, &transcript.ScanOptions{Final: true}) {
+		opts := transcript.ScanOptions{Final: true}
+		records := d.Scan(r, size, &opts)
+		if p.helper != "" {
+			records = scanForm(r, size, opts, claudecode.NewHelper(p.helper))
+		}
+		for rec, err := range records {
+			if p.helper != "" && rec.Damage != nil { // of the session
+				continue
+			}
 			rec.Offset, rec.End = rec.Offset+p.start, rec.End+p.start
 			if rec.Damage != nil {
 				rec.Damage.Offset += p.start
@@ -149,8 +170,8 @@ func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
 }
 
 // survey reads the transcript for data missing in indexes, and calls each with
-// the line of every entry.
-func (s *Session) survey(each func(line []byte)) {
+// the record of every entry.
+func (s *Session) survey(each func(rec transcript.Record)) {
 	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
 	var first, fromText, byHand, made string
 	updated := !s.Updated.IsZero() // from an index
@@ -165,7 +186,8 @@ func (s *Session) survey(each func(line []byte)) {
 		if !rec.HasEntry() {
 			continue
 		}
-		each(rec.Entry.Line())
+		each(rec)
+		s.setDir(rec.Entry)
 		if t := rec.Entry.Time; !t.IsZero() {
 			if s.Created.IsZero() {
 				s.Created = t
@@ -192,7 +214,7 @@ func (s *Session) survey(each func(line []byte)) {
 			if !strings.HasPrefix(rec.Entry.ID, "@") {
 				s.ID = rec.Entry.ID
 			}
-			s.Agent = cmp.Or(s.Agent, object(rec.Entry.Line()).str("agentId"))
+			s.Agent = cmp.Or(s.Agent, fields.Of(rec.Entry.Line()).Str("agentId"))
 			if s.Dialect == MiniClaw {
 				agent, _, _ := strings.Cut(s.Key, ":")
 				s.Agent = cmp.Or(s.Agent, agent)
@@ -222,19 +244,32 @@ func (s *Session) survey(each func(line []byte)) {
 	s.Title = cmp.Or(title.Clean(s.Title), fromText)
 }
 
+// setDir takes the folder of the session from the first row that names it. The first
+// text of the user is the last one that can.
+func (s *Session) setDir(e transcript.Entry) {
+	switch s.Dialect {
+	case Pi, ClaudeCode, Codex:
+		if s.Dir == "" && s.Messages == 0 {
+			r := fields.Of(e.Line())
+			s.Dir = cmp.Or(r.Str("cwd"), r.Object("payload").Str("cwd"))
+		}
+	default: // it records none
+	}
+}
+
 // aside records labels and returns the title that a program made.
 func (s *Session) aside(name string, line []byte) string {
-	r := object(line)
+	r := fields.Of(line)
 	switch name {
 	case "label", "tag":
-		label := cmp.Or(r.str("label"), r.str("tag"))
+		label := cmp.Or(r.Str("label"), r.Str("tag"))
 		if label != "" && !slices.Contains(s.Labels, label) {
 			s.Labels = append(s.Labels, label)
 		}
 	case "summary":
-		return r.str("summary")
+		return r.Str("summary")
 	case "ai-title":
-		return r.str("aiTitle")
+		return r.Str("aiTitle")
 	}
 	return ""
 }
@@ -296,15 +331,4 @@ func (f *forward) ReadAt(p []byte, off int64) (int, error) {
 		err = io.EOF
 	}
 	return read, err
-}
-
-func jsonFile(fsys fs.FS, name string) (record, error) {
-	data, err := fs.ReadFile(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	if data = jsontext.Trim(data); !jsontext.Valid(data) || !jsontext.IsObject(data) {
-		return nil, malformed("not a JSON object")
-	}
-	return object(data), nil
 }

@@ -26,6 +26,10 @@ import (
 //	claw0       agents/<agent>/sessions/<id>.jsonl, agents/<agent>/sessions.json
 //	zyhive      agents/<agent>/sessions/<id>.jsonl and sessions.json beside them
 //	openviking  session/<id>/ with messages, archives and the files about them
+//	pi          sessions/--<folder>--/<time>_<id>.jsonl; of a key of OpenClaw
+//	            agents/<agent>/sessions/<id>.jsonl and sessions.json beside them
+//	claude-code projects/<folder>/<id>.jsonl
+//	codex       sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl
 //
 // mini-claw holds one session a key: of several the last used keeps the key, and
 // the others get one with the time of their creation, <key>_<HHMMSS>.
@@ -86,16 +90,18 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 		w.form = &zyHiveTarget{agents: map[string][]indexRow{}}
 	case OpenViking:
 		w.form = vikingTarget{}
+	case Pi, ClaudeCode, Codex:
+		w.form = &rowTarget{dialect: d, agents: map[string][]indexRow{}}
 	default:
-		return nil, fmt.Errorf("dialect: cannot write %q: only %s, %s, %s and %s", string(d), MiniClaw, Claw0, ZyHive, OpenViking)
+		return nil, fmt.Errorf("dialect: cannot write %q: only %s, %s, %s, %s, %s, %s and %s", string(d), MiniClaw, Claw0, ZyHive, OpenViking, Pi, ClaudeCode, Codex)
 	}
 	return w, nil
 }
 
-// Write writes one session. Of s it uses ID, Key, Agent, Title, Created and
-// Updated, any of which may be empty. The ID stays, so that an import of the files
+// Write writes one session. Of s it uses ID, Key, Agent, Title, Dir, Created
+// and Updated, any of which may be empty. The ID stays, so that an import of the files
 // finds the session that they were exported from. An ID that is not the name of a
-// file is replaced by one derived from it.
+// file, or for Claude Code and Codex not a UUID, is replaced by one derived from it.
 //
 // entries are the conversation in order, from a scan or made of a folded
 // history; entries that are not for the model count as lost. A rewind or a clip
@@ -118,7 +124,7 @@ func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (L
 	}
 	w.open = nil
 	if w.mended > 0 {
-		x.losses["half-surrogate"] = w.mended
+		x.losses["half-surrogate"] += w.mended
 	}
 	if err != nil {
 		return x.losses, fmt.Errorf("dialect: writing session %s: %w", s.ID, err)

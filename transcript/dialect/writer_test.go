@@ -26,7 +26,9 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-var writable = []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking}
+var writable = []dialect.Dialect{
+	dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode, dialect.Codex,
+}
 
 // disk is a folder in memory.
 type disk struct {
@@ -201,6 +203,9 @@ func said(t testing.TB, entries iter.Seq2[transcript.Entry, error]) []string {
 	return all
 }
 
+// callOrResult begins a call or a result with its ID.
+var callOrResult = regexp.MustCompile(`^(call|result) \S+`)
+
 // A file that is written, read and written again has the same bytes.
 func TestWriteReadWrite(t *testing.T) {
 	for _, program := range programs {
@@ -240,6 +245,25 @@ func TestWriteReadWrite(t *testing.T) {
 					t.Errorf("%s as %s: lost %v", program, d, lost)
 				}
 			}
+			switch d {
+			case dialect.ClaudeCode: // a summary that replaces nothing is a text there, and IDs fit the API
+				after = slices.DeleteFunc(after, func(s string) bool { return strings.HasPrefix(s, "user ") && !slices.Contains(before, s) })
+				for _, list := range [][]string{before, after} {
+					for i, s := range list {
+						list[i] = callOrResult.ReplaceAllString(s, "$1")
+					}
+					slices.Sort(list)
+				}
+			case dialect.Codex: // the input of a call is an object there
+				const broken = `"{\"p\":\"a\",\"c\":\"x"`
+				for i, s := range before {
+					if rest, ok := strings.CutSuffix(s, broken); ok {
+						before[i] = fmt.Sprintf(`%s{"arguments":%q}`, rest, broken)
+					}
+				}
+				slices.Sort(before)
+			default:
+			}
 			for _, list := range []*[]string{&before, &after} { // content of texts alone may be joined or split
 				*list = slices.DeleteFunc(*list, func(s string) bool { return program == "openviking" && strings.HasPrefix(s, "assistant [resource") })
 			}
@@ -265,7 +289,7 @@ func TestWriteReadWrite(t *testing.T) {
 // Content that the target cannot express is an error if leaving it out would
 // change the conversation, and so is a failing disk.
 func TestWriteErrors(t *testing.T) {
-	for _, d := range []dialect.Dialect{"", dialect.Native, dialect.Pi, dialect.ClaudeCode, dialect.ZyHiveLog} {
+	for _, d := range []dialect.Dialect{"", dialect.Native, dialect.ChatGPT, dialect.OpenCode, dialect.ZyHiveLog} {
 		if _, err := dialect.NewWriter(d, nil); err == nil {
 			t.Errorf("NewWriter(%q)", d)
 		}

@@ -16,19 +16,50 @@ import (
 //
 // A message of role system or developer becomes a [transcript.System]. Parts of unknown
 // types become opaque blocks, unknown members of a part its Extra, and members of a message
-// data of the application, see [transcript.WithApp]. Package [wire] lists the losses. A
+// data of the application, see [transcript.WithApp]. The call of a function, from before
+// the API had tools, becomes a tool call, and a message of role function its result. Package
+// [wire] lists the losses. A
 // place that no item can hold gives a [*wire.ItemError].
 func Messages(data []byte) ([]transcript.Item, error) {
 	p, err := format.NewPast(data, "messages", Format{}.Response)
 	if err != nil {
 		return nil, err
 	}
+	called := map[string]string{}
 	for i, m := range p.List {
+		m, err := withoutFunctions(p.At(i), i, m, called)
+		if err != nil {
+			return nil, err
+		}
 		if err := readMessage(p, p.At(i), m); err != nil {
 			return nil, err
 		}
 	}
 	return p.Items, nil
+}
+
+// withoutFunctions returns a message in which a call of a function is a tool call. The API
+// had functions before it had tools: they have no IDs, and a result names the function.
+// called maps the functions without a result to the IDs that their calls got.
+func withoutFunctions(at string, i int, m json.RawMessage, called map[string]string) (json.RawMessage, error) {
+	members := js.MembersOf(m)
+	switch name := js.String(m, "function_call", "name"); {
+	case js.String(m, "role") == "function":
+		id := called[js.String(m, "name")]
+		if id == "" {
+			return nil, format.Bad(at+"/role", "a result of a function that no message before it calls")
+		}
+		delete(called, js.String(m, "name"))
+		members.Set("role", js.Value(jsontext.AppendString(nil, "tool")).Bytes())
+		members.Set("tool_call_id", jsontext.AppendString(nil, id))
+		return js.Object("", js.Without(members.Object(), "name")).Bytes(), nil
+	case name != "" && len(js.Elements(js.Get(m, "tool_calls"))) == 0:
+		called[name] = "function_call_" + strconv.Itoa(i)
+		call := js.Object("id", called[name], "type", functionCall, functionCall, js.Get(m, "function_call"))
+		members.Set("tool_calls", js.List([]js.Written{call}, js.As).Bytes())
+		return js.Object("", js.Without(members.Object(), "function_call")).Bytes(), nil
+	}
+	return m, nil
 }
 
 func readMessage(p *format.Past, at string, m json.RawMessage) error {

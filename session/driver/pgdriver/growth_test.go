@@ -54,7 +54,7 @@ func made(t testing.TB, d *pgdriver.Driver, id string, lines int, text func() st
 	return ref
 }
 
-// sizes returns the bytes that the tables of a schema take, and those of their indexes.
+// sizes returns the bytes that the tables of a schema and their indexes take.
 func sizes(t testing.TB, pool *pgxpool.Pool, schema string) (table, index map[string]float64) {
 	t.Helper()
 	table, index = map[string]float64{}, map[string]float64{}

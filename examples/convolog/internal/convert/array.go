@@ -40,6 +40,10 @@ func (a array) Info() dialect.Session { return a.info }
 // Records implements [exchange.Source].
 func (a array) Records() iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
+		if a.info.Err != nil {
+			yield(transcript.Record{}, a.info.Err)
+			return
+		}
 		for _, rec := range a.records {
 			if !yield(rec, nil) {
 				return
@@ -73,6 +77,9 @@ func readArray(name, file, from string) (a array, err error) {
 		a.info.Dialect = dialect.Dialect(found)
 	}
 	items, err := readers[string(a.info.Dialect)](data)
+	if err != nil && !hasMessage(data) {
+		err = fmt.Errorf("%w: %w", errNoMessage, err)
+	}
 	if err != nil {
 		return a, err
 	}
@@ -103,11 +110,13 @@ func entriesOf(items []transcript.Item) (all []transcript.Entry, err error) {
 // forms are the forms of arrays, the most common first.
 var forms = []string{"openai-chat", "anthropic", "openai-responses", "gemini", "bedrock"}
 
+var errNoMessage = errors.New("not the array of a provider: no element looks like a message")
+
 // detect returns the form of an array: the one whose reader understands most of it, or
 // the first of those that read the same, as plain texts do.
 func detect(data []byte) (string, error) {
 	if !hasMessage(data) {
-		return "", errors.New("not the array of a provider: no element looks like a message; name the form with --from if it is one")
+		return "", fmt.Errorf("%w; name the form with --from if it is one", errNoMessage)
 	}
 	var best []string // forms
 	var bestRead []string

@@ -76,3 +76,34 @@ func TestConvertArray(t *testing.T) {
 	err := Job{From: "claw0", from: []string{file}, to: "native", dir: to}.failure(t.Context(), new(bytes.Buffer))
 	require.ErrorContains(t, err, strings.Join(forms, `" "`))
 }
+
+// A file with messages that no form holds is named, one without messages is left out.
+func TestRefusedArrayOfFolder(t *testing.T) {
+	from := t.TempDir()
+	for name, data := range map[string]string{
+		"chat.json":    chatArray + "]",
+		"refused.json": `[{"role":"user","content":"hi"},{"role":"function","name":"f","content":"r"}]`,
+		"data.json":    `[1,2,3]`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(from, name), []byte(data), 0o600))
+	}
+	for _, form := range []string{"", "openai-chat"} {
+		sessions, err := Find(from, form)
+		require.NoError(t, err)
+		names := map[string]error{}
+		for s := range sessions {
+			names[s.Info().Path] = s.Info().Err
+			for _, err := range s.Records() {
+				require.Equal(t, s.Info().Err, err)
+			}
+		}
+		require.Len(t, names, 2)
+		require.NoError(t, names["chat.json"])
+		require.ErrorContains(t, names["refused.json"], `refused.json: `)
+		require.ErrorContains(t, names["refused.json"], `"/1/role"`)
+	}
+	var out bytes.Buffer
+	require.ErrorContains(t, convert(t, &out, dialect.Native, filepath.Join(t.TempDir(), "store"), from), "refused.json")
+	require.Contains(t, out.String(), "1 sessions written")
+	require.Contains(t, out.String(), "1 failed")
+}

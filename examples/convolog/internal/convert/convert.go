@@ -5,7 +5,7 @@
 //
 //	native      a store of Convolog; a second run adds only new records, and the
 //	            original lines are kept
-//	mini-claw, claw0, zyhive, openviking
+//	mini-claw, claw0, zyhive, openviking, pi, claude-code, codex
 //	            the files of these programs
 //	jsonl       a transcript of Convolog for each session, without a store
 //	markdown    a document for people for each session

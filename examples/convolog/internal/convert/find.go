@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -16,7 +17,7 @@ import (
 
 // Find returns the sessions of a folder, or the sessions in a file. A file may be the array
 // of a provider: its form is from, or the one that its content shows. The error names the
-// unreadable parts. Of a folder, arrays of no form are left out.
+// unreadable parts. Of a folder, it returns [Sessions].
 func Find(name, from string) (iter.Seq[exchange.Source], error) {
 	none := func(func(exchange.Source) bool) {}
 	if from != "" && !slices.Contains(forms, from) {
@@ -56,7 +57,8 @@ func Find(name, from string) (iter.Seq[exchange.Source], error) {
 }
 
 // Sessions returns the sessions of the folder name, and its arrays of the form from, or of
-// any form if that is empty.
+// any form if that is empty. A file with messages that no form holds is a source with an
+// error.
 func Sessions(name string, folder *dialect.Folder, from string) iter.Seq[exchange.Source] {
 	return func(yield func(exchange.Source) bool) {
 		for s := range folder.Sessions() {
@@ -69,7 +71,14 @@ func Sessions(name string, folder *dialect.Folder, from string) iter.Seq[exchang
 			if i, err := os.Lstat(file); err != nil || !i.Mode().IsRegular() || path.Ext(other) != ".json" {
 				continue
 			}
-			if a, err := readArray(other, file, from); err == nil && !yield(a) {
+			a, err := readArray(other, file, from)
+			if errors.Is(err, errNoMessage) {
+				continue
+			}
+			if a.info.Err = err; err != nil {
+				a.info.Err = fmt.Errorf("%s: %w", other, err)
+			}
+			if !yield(a) {
 				return
 			}
 		}

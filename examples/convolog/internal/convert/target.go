@@ -58,6 +58,9 @@ var targets = map[string]func(Job) (target, error){
 	string(dialect.Claw0):      newProgram,
 	string(dialect.ZyHive):     newProgram,
 	string(dialect.OpenViking): newProgram,
+	string(dialect.Pi):         newProgram,
+	string(dialect.ClaudeCode): newProgram,
+	string(dialect.Codex):      newProgram,
 	"jsonl": newDocuments(".jsonl", func(ctx context.Context, _ Job, s *session.Session, w io.Writer) (int, error) {
 		return 0, exchange.Lines(ctx, s, w)
 	}),

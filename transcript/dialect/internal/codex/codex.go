@@ -20,10 +20,6 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// API is the format that items of answers are written in, as in package
-// openairesponses.
-const api = "openai-responses"
-
 // A Reader reads one rollout.
 type Reader struct {
 	rows   []row
@@ -271,7 +267,7 @@ func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry
 		return fields.SetAside(made, r.gone)
 	}
 	if b, ok := made[0].Body.(transcript.Compaction); ok {
-		if r.text != "" {
+		if b.Summary = strings.TrimPrefix(b.Summary, heading); r.text != "" {
 			b.Summary = r.text
 		}
 		for n--; n >= 0 && b.CoversTo == ""; n-- {

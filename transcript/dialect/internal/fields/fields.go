@@ -3,6 +3,7 @@
 package fields
 
 import (
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
@@ -24,6 +25,18 @@ func Of(v []byte) Record {
 		maps.DeleteFunc(r, func(_ string, v []byte) bool { return jsontext.IsNull(v) })
 	}
 	return r
+}
+
+// Parse returns the members of a line. The error is a
+// *transcript.DamageError.
+func Parse(line []byte) (Record, error) {
+	if !jsontext.Valid(line) || !jsontext.IsObject(line) {
+		// The native decoder decides about damage.
+		if _, err := transcript.ParseEntry(line); err != nil {
+			return nil, err
+		}
+	}
+	return Of(line), nil
 }
 
 // Text returns a string member. One that is missing is empty; one that is not a
@@ -201,4 +214,16 @@ func Note(kind, name string) transcript.Block {
 type Head struct {
 	ID, Title string
 	Created   time.Time
+}
+
+// File returns the members of the JSON object in a file.
+func File(fsys fs.FS, name string) (Record, error) {
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if data = jsontext.Trim(data); !jsontext.Valid(data) || !jsontext.IsObject(data) {
+		return nil, Malformed("not a JSON object")
+	}
+	return Of(data), nil
 }

@@ -9,54 +9,9 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/chatgpt"
-	"github.com/convolog/convolog/transcript/dialect/internal/claudeai"
-	"github.com/convolog/convolog/transcript/dialect/internal/codex"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
-	"github.com/convolog/convolog/transcript/dialect/internal/gemini"
-	"github.com/convolog/convolog/transcript/dialect/internal/opencode"
 )
-
-// A program is a reader with a folder of its own. It gets all records twice, first to
-// learn.
-type program interface {
-	// Decode returns the entries of a record, at least one. It leaves to Place
-	// whatever depends on other records.
-	Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
-	// Genuine distinguishes a record from a value inside of one.
-	Genuine(r fields.Record) bool
-	Learn(r fields.Record, offset int64, made []transcript.Entry)
-	Settle()
-	Place(offset int64, made []transcript.Entry) []transcript.Entry
-}
-
-// hosted is a program as a planner.
-type hosted struct{ program }
-
-func (h hosted) genuine(r record) bool { return h.Genuine(fields.Record(r)) }
-
-func (h hosted) decode(r record, offset int64) ([]transcript.Entry, error) {
-	return h.Decode(fields.Record(r), offset)
-}
-
-func (h hosted) learn(r record, _ []byte, offset int64, made []transcript.Entry) {
-	h.Learn(fields.Record(r), offset, made)
-}
-
-func (h hosted) settle() { h.Settle() }
-
-func (h hosted) place(offset int64, made []transcript.Entry) []transcript.Entry {
-	return h.Place(offset, made)
-}
-
-// programs are the dialects with a folder of their own.
-var programs = map[Dialect]func() program{
-	ChatGPT:   func() program { return chatgpt.New() },
-	ClaudeAI:  func() program { return claudeai.New() },
-	Codex:     func() program { return codex.New() },
-	GeminiCLI: func() program { return gemini.New() },
-	OpenCode:  func() program { return opencode.New() },
-}
 
 // A headed program reads documents, whose head is a record of another kind.
 type headed interface {
@@ -105,8 +60,11 @@ func (d Dialect) scanDocument(r io.ReaderAt, size int64, member string, o transc
 				yield(transcript.Record{}, err)
 				return
 			}
-			f, _ := d.form().(hosted)
-			p := pages{Conversation: c, reader: r, limit: limit, hosted: f}
+			f, ok := programs[d]().(planner)
+			if !ok {
+				continue // the readers of documents are planners
+			}
+			p := pages{Conversation: c, reader: r, limit: limit, planner: f}
 			for rec, err := range p.records() {
 				if !yield(rec, err) {
 					return
@@ -119,25 +77,26 @@ func (d Dialect) scanDocument(r io.ReaderAt, size int64, member string, o transc
 // pages are the records of one conversation of a document.
 type pages struct {
 	document.Conversation
-	hosted
+	planner
 
 	reader  io.ReaderAt
 	limit   int // bytes of a message
 	settled bool
 }
 
-func (p *pages) settle() {
-	p.hosted.settle()
+// Settle implements planner.
+func (p *pages) Settle() {
+	p.planner.Settle()
 	p.settled = true
 }
 
 func (p *pages) records() iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		reader, ok := p.program.(*chatgpt.Reader)
+		reader, ok := p.planner.(*chatgpt.Reader)
 		if doc, beside := p.reader.(documentReader); ok && beside {
 			reader.Assets = doc.Assets
 		}
-		if program, ok := p.program.(headed); ok && p.Head != nil {
+		if program, ok := p.planner.(headed); ok && p.Head != nil {
 			for _, e := range headEntries(program.Head(fields.Of(p.Head)), p.Head) {
 				if !yield(transcript.Record{Offset: p.Start, End: p.Start, Entry: e}, nil) {
 					return
@@ -181,7 +140,7 @@ func headEntries(h fields.Head, line []byte) []transcript.Entry {
 // scan yields the messages, once the program has settled in its order.
 func (p *pages) scan() iter.Seq2[found, error] {
 	messages := p.Messages
-	if a, ok := p.program.(arranger); ok && p.settled {
+	if a, ok := p.planner.(arranger); ok && p.settled {
 		at := map[int64]document.Message{}
 		for _, m := range p.Messages {
 			at[m.Start] = m
@@ -225,11 +184,11 @@ func (p *pages) message(m document.Message) (found, error) {
 	if _, err := p.reader.ReadAt(raw, m.Start); err != nil && !errors.Is(err, io.EOF) {
 		return at, err
 	}
-	if _, err := parse(raw); err != nil {
+	if _, err := fields.Parse(raw); err != nil {
 		return damaged(err)
 	}
 	raw = jsontext.AppendValue(nil, raw) // on one line
-	members := object(raw)
+	members := fields.Of(raw)
 	if members["id"] == nil && m.Key != "" {
 		members["id"] = jsontext.AppendString(nil, m.Key)
 	}
@@ -241,10 +200,11 @@ func (p *pages) message(m document.Message) (found, error) {
 			return v
 		})
 	}
-	made, err := p.decode(members, m.Start-p.Start)
+	made, err := p.Decode(members, m.Start-p.Start)
 	if err != nil {
 		return damaged(err)
 	}
-	at.members, at.made, at.Entry = members, made, made[0].WithLine(raw)
+	made[0] = made[0].WithLine(raw)
+	at.members, at.made, at.Entry = members, made, made[0]
 	return at, nil
 }

@@ -1,4 +1,4 @@
-package dialect
+package openviking
 
 import (
 	"encoding/json"
@@ -9,9 +9,10 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// openViking reads the messages of OpenViking. A message is a list of parts; a
+// A Reader reads the messages of OpenViking. A message is a list of parts; a
 // tool part is a call and, once it has ended, its result. So the parts up to
 // the last of a run of tool parts become an answer, their results follow, and
 // later parts are the next answer.
@@ -22,37 +23,39 @@ import (
 // of the message, the result is the remaining text, as a model saw it. In a
 // session folder the file about the call may contain a result, if the program
 // was stopped before it changed the message.
-type openViking struct {
-	// tool returns the content of the file about a call, or nil. It may be nil
+type Reader struct {
+	// Tool returns the content of the file about a call, or nil. It may be nil
 	// itself.
-	tool func(id string) record
+	Tool func(id string) fields.Record
 }
 
-func (openViking) genuine(r record) bool {
+// Genuine implements the interface of a program.
+func (Reader) Genuine(r fields.Record) bool {
 	return r["role"] != nil && (r["parts"] != nil || r["content"] != nil)
 }
 
-func (v openViking) decode(r record, offset int64) ([]transcript.Entry, error) {
-	id := r.str("id")
+// Decode implements the interface of a program.
+func (v Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+	id := r.Str("id")
 	if id == "" {
-		id = atOffset(offset)
+		id = fields.AtOffset(offset)
 	}
-	role := transcript.Role(r.str("role"))
+	role := transcript.Role(r.Str("role"))
 	if r["role"] == nil {
-		return nil, malformed("no role")
+		return nil, fields.Malformed("no role")
 	}
 	if role != transcript.RoleUser && role != transcript.RoleAssistant {
-		return one(id, r, "created_at", transcript.Unknown{Kind: "message"}), nil
+		return fields.Entries(id, fields.Time(r["created_at"]), transcript.Unknown{Kind: "message"}), nil
 	}
-	m := partsOf{role: role, file: v.tool}
+	m := partsOf{role: role, file: v.Tool}
 	if parts := r["parts"]; parts != nil && jsontext.IsArray(parts) {
 		for part := range jsontext.Elements(parts) {
-			m.add(object(part), part)
+			m.add(fields.Of(part), part)
 		}
-	} else if content, ok := r.content("content"); ok && parts == nil {
+	} else if content, ok := r.Content("content"); ok && parts == nil {
 		m.content = content
 	} else {
-		return nil, malformed(`message: unusable "parts"`)
+		return nil, fields.Malformed(`message: unusable "parts"`)
 	}
 	m.flush()
 	if len(m.bodies) == 0 {
@@ -60,7 +63,7 @@ func (v openViking) decode(r record, offset int64) ([]transcript.Entry, error) {
 	}
 	made := make([]transcript.Entry, len(m.bodies))
 	for i, b := range m.bodies {
-		made[i] = transcript.Entry{ID: id, Time: parseTime(r["created_at"]), Body: b}
+		made[i] = transcript.Entry{ID: id, Time: fields.Time(r["created_at"]), Body: b}
 		if at := m.times[i]; !at.IsZero() {
 			made[i].Time = at
 		}
@@ -74,28 +77,34 @@ func (v openViking) decode(r record, offset int64) ([]transcript.Entry, error) {
 // partsOf makes fragments of the parts of a message.
 type partsOf struct {
 	role    transcript.Role
-	file    func(id string) record
+	file    func(id string) fields.Record
 	content []transcript.Block // of the fragment at hand
-	results []timedResult
+	results []result
 	told    []transcript.Body // the status of calls that have not ended
 	tools   bool              // a tool part has been seen since the last flush
 	bodies  []transcript.Body
 	times   map[int]time.Time // of bodies that have one of their own
 }
 
+// result is the result of a call with its time.
+type result struct {
+	transcript.ToolResultBlock
+	at time.Time
+}
+
 // The statuses of a tool part.
 const (
-	toolPending   = "pending"
-	toolRunning   = "running"
-	toolCompleted = "completed"
-	toolError     = "error"
+	Pending   = "pending"
+	Running   = "running"
+	Completed = "completed"
+	Failed    = "error"
 )
 
 func (m *partsOf) say(f transcript.MessageLine) { m.bodies = append(m.bodies, f) }
 
 func (m *partsOf) flush() {
 	if len(m.content) > 0 {
-		m.say(withContent(transcript.MessageLine{Kind: string(m.role), Role: m.role}, m.content, true))
+		m.say(fields.WithContent(transcript.MessageLine{Kind: string(m.role), Role: m.role}, m.content, true))
 	}
 	for _, r := range m.results {
 		if m.times == nil {
@@ -108,8 +117,8 @@ func (m *partsOf) flush() {
 	m.content, m.results, m.told, m.tools = nil, nil, nil, false
 }
 
-func (m *partsOf) add(p record, raw []byte) {
-	kind := p.text("type")
+func (m *partsOf) add(p fields.Record, raw []byte) {
+	kind := p.Text("type")
 	if kind == "" && jsontext.IsString(p["text"]) {
 		kind = "text" // as the program reads it
 	}
@@ -118,9 +127,9 @@ func (m *partsOf) add(p record, raw []byte) {
 	}
 	switch kind {
 	case "text":
-		m.content = append(m.content, transcript.TextBlock{Text: p.text("text")})
+		m.content = append(m.content, transcript.TextBlock{Text: p.Text("text")})
 	case "context":
-		m.content = append(m.content, transcript.ContextBlock{URI: p.text("uri"), Kind: p.text("context_type"), Abstract: p.text("abstract")})
+		m.content = append(m.content, transcript.ContextBlock{URI: p.Text("uri"), Kind: p.Text("context_type"), Abstract: p.Text("abstract")})
 	case "image", "image_url":
 		m.content = append(m.content, imageOf(p, raw))
 	case "tool":
@@ -138,12 +147,12 @@ func (m *partsOf) add(p record, raw []byte) {
 	}
 }
 
-func (m *partsOf) tool(p record) {
-	call := transcript.ToolCallBlock{ID: p.text("tool_id"), Name: p.text("tool_name"), Input: json.RawMessage(`{}`)}
+func (m *partsOf) tool(p fields.Record) {
+	call := transcript.ToolCallBlock{ID: p.Text("tool_id"), Name: p.Text("tool_name"), Input: json.RawMessage(`{}`)}
 	if input := p["tool_input"]; input != nil {
 		call.Input = slices.Clone(input)
 	}
-	if uri := p.str("skill_uri"); uri != "" {
+	if uri := p.Str("skill_uri"); uri != "" {
 		call.Extra = transcript.Extra{"skill_uri": jsontext.AppendString(nil, uri)}
 	}
 	if m.role == transcript.RoleAssistant {
@@ -152,21 +161,21 @@ func (m *partsOf) tool(p record) {
 		m.flush()
 		m.say(transcript.MessageLine{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
 	}
-	output, status := p["tool_output"], p.str("tool_status")
-	ended := func() bool { return textOf(output) != "" || status == toolCompleted || status == toolError }
-	var file record
+	output, status := p["tool_output"], p.Str("tool_status")
+	ended := func() bool { return fields.Text(output) != "" || status == Completed || status == Failed }
+	var file fields.Record
 	if m.file != nil {
 		file = m.file(call.ID)
 	}
 	if !ended() && file != nil {
-		output, status = file["output"], file.str("status")
+		output, status = file["output"], file.Str("status")
 	}
 	if ended() {
-		result := transcript.ToolResultBlock{CallID: call.ID, IsError: status == toolError}
-		result = result.WithContent(transcript.TextBlock{Text: textOf(output)})
-		m.results = append(m.results, timedResult{ToolResultBlock: result, at: parseTime(object(file["time"])["created"])})
+		block := transcript.ToolResultBlock{CallID: call.ID, IsError: status == Failed}
+		block = block.WithContent(transcript.TextBlock{Text: fields.Text(output)})
+		m.results = append(m.results, result{ToolResultBlock: block, at: fields.Time(fields.Of(file["time"])["created"])})
 	}
-	if status == toolRunning || status == toolPending && ended() {
+	if status == Running || status == Pending && ended() {
 		m.told = append(m.told, transcript.ToolStatus{CallID: call.ID, Status: status})
 	}
 	if m.role == transcript.RoleUser {
@@ -175,10 +184,10 @@ func (m *partsOf) tool(p record) {
 }
 
 // imageOf returns the block of an image part, whose URL may hold the data.
-func imageOf(p record, raw []byte) transcript.Block {
-	url := p.str("image_url")
+func imageOf(p fields.Record, raw []byte) transcript.Block {
+	url := p.Str("image_url")
 	if url == "" {
-		url = object(p["image_url"]).str("url")
+		url = fields.Of(p["image_url"]).Str("url")
 	}
 	if kind, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,"); ok && strings.HasPrefix(url, "data:") {
 		return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: kind, Data: data}}

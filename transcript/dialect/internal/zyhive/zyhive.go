@@ -1,4 +1,5 @@
-package dialect
+// Package zyhive reads the transcripts of ZyHive.
+package zyhive
 
 import (
 	"cmp"
@@ -10,9 +11,10 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// zyHive reads the transcripts of ZyHive: a header, messages in an envelope,
+// A Reader reads the transcripts of ZyHive: a header, messages in an envelope,
 // and compaction markers.
 //
 // Its documents put the kept messages before the marker, which names the first
@@ -22,39 +24,36 @@ import (
 // kept one. A [Writer] puts the marker before the first kept message, and
 // nothing is repeated. If the program has trimmed a file it has moved the markers before
 // all messages; their times reveal their old places.
-type zyHive struct {
-	messages []zyMessage // in the order of the file
-	markers  []zyMarker
+type Reader struct {
+	messages []message // in the order of the file
+	markers  []marker
 	ids      map[string]int // record ID -> message
 	header   string         // the entry ID of a header that is the first record
 
 	// The fields below are set by settle.
-	repeats map[int64]bool   // offsets of messages that are there already
-	moved   map[int64]int64  // offsets of markers, and of the records they preceded
-	kept    map[int64]keeper // by offset of the marker
+	repeats map[int64]bool        // offsets of messages that are there already
+	moved   map[int64]int64       // offsets of markers, and of the records they preceded
+	kept    map[int64]fields.Kept // by offset of the marker
 }
 
-type zyMessage struct {
+type message struct {
 	offset int64
 	entry  string // the entry's ID
 	hash   [16]byte
 	time   time.Time
 }
 
-// zyMarker is a compaction before messages[at].
-type zyMarker struct {
+// marker is a compaction before messages[at].
+type marker struct {
 	offset    int64
 	at        int
 	firstKept string
 	time      time.Time
 }
 
-// keeper is the kept part of a compaction: the entry IDs firstKept and
-// coversTo.
-type keeper struct{ first, covers string }
-
-func (z *zyHive) genuine(r record) bool {
-	switch r.str("type") {
+// Genuine implements the interface of a program.
+func (z *Reader) Genuine(r fields.Record) bool {
+	switch r.Str("type") {
 	case "session":
 		return r["version"] != nil
 	case "message":
@@ -65,43 +64,45 @@ func (z *zyHive) genuine(r record) bool {
 	return false
 }
 
-func (z *zyHive) decode(r record, offset int64) ([]transcript.Entry, error) {
-	id := atOffset(offset)
-	switch kind := r.text("type"); kind {
+// Decode implements the interface of a program.
+func (z *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
+	id := fields.AtOffset(offset)
+	switch kind := r.Text("type"); kind {
 	case "":
-		return nil, malformed("no type")
+		return nil, fields.Malformed("no type")
 	case "session":
-		return one(id, r, "createdAt", transcript.Header{Created: parseTime(r["createdAt"])}), nil
+		return fields.Entries(id, fields.Time(r["createdAt"]), transcript.Header{Created: fields.Time(r["createdAt"])}), nil
 	case "message":
-		m := object(r["message"])
-		role := m.str("role")
-		content, ok := m.content("content")
+		m := fields.Of(r["message"])
+		role := m.Str("role")
+		content, ok := m.Content("content")
 		switch {
 		case role != string(transcript.RoleUser) && role != string(transcript.RoleAssistant):
-			return one(id, r, "timestamp", transcript.Unknown{Kind: kind}), nil
+			return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Unknown{Kind: kind}), nil
 		case !ok:
-			return nil, malformed(`message record: unusable "content"`)
+			return nil, fields.Malformed(`message record: unusable "content"`)
 		}
 		f := transcript.MessageLine{Kind: role, Role: transcript.Role(role)}
-		return one(id, r, "timestamp", withContent(f, content, !jsontext.IsArray(m["content"]))), nil
+		return fields.Entries(id, fields.Time(r["timestamp"]), fields.WithContent(f, content, !jsontext.IsArray(m["content"]))), nil
 	case "compaction":
-		return one(id, r, "timestamp", transcript.Compaction{
-			Summary: r.text("summary"), FirstKept: r.text("firstKeptEntryId"),
-			TokensBefore: r.number("tokensBefore"), TokensAfter: r.number("tokensAfter"),
+		return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Compaction{
+			Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
+			TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
 		}), nil
 	default:
-		return one(id, r, "timestamp", transcript.Unknown{Kind: kind}), nil
+		return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Unknown{Kind: kind}), nil
 	}
 }
 
-func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry) {
+// Learn implements the interface of a program.
+func (z *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	switch b := made[0].Body.(type) {
 	case transcript.Header:
 		if len(z.messages)+len(z.markers) == 0 && z.header == "" {
 			z.header = made[0].ID
 		}
 	case transcript.MessageLine:
-		if id := r.str("id"); id != "" {
+		if id := r.Str("id"); id != "" {
 			if z.ids == nil {
 				z.ids = map[string]int{}
 			}
@@ -109,7 +110,7 @@ func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry
 				z.ids[id] = len(z.messages)
 			}
 		}
-		m := zyMessage{offset: offset, entry: made[0].ID, time: made[0].Time}
+		m := message{offset: offset, entry: made[0].ID, time: made[0].Time}
 		h := sha256.New()
 		h.Write([]byte(b.Role))
 		for _, block := range b.Content {
@@ -119,14 +120,14 @@ func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry
 		copy(m.hash[:], h.Sum(nil))
 		z.messages = append(z.messages, m)
 	case transcript.Compaction:
-		z.markers = append(z.markers, zyMarker{offset, len(z.messages), b.FirstKept, made[0].Time})
+		z.markers = append(z.markers, marker{offset, len(z.messages), b.FirstKept, made[0].Time})
 	}
 }
 
-// settle finds the kept part of each marker. The program's list of messages
+// Settle finds the kept part of each marker. The program's list of messages
 // follows the previous marker, so its numbers count from there.
-func (z *zyHive) settle() {
-	z.repeats, z.kept = map[int64]bool{}, map[int64]keeper{}
+func (z *Reader) Settle() {
+	z.repeats, z.kept = map[int64]bool{}, map[int64]fields.Kept{}
 	z.putBack()
 	real := make([]int, 0, len(z.messages)) // indexes of the messages so far, each one once
 	list := []int{}                         // the same in the program's list
@@ -151,11 +152,11 @@ func (z *zyHive) settle() {
 		list = append([]int{}, kept[:repeated]...)
 		switch {
 		case len(kept) > 0:
-			z.kept[marker.offset] = keeper{first: z.messages[kept[0]].entry}
+			z.kept[marker.offset] = fields.Kept{First: z.messages[kept[0]].entry}
 		case len(real) == 0: // as the program writes today: all kept messages follow the marker
-			z.kept[marker.offset] = keeper{covers: z.header}
+			z.kept[marker.offset] = fields.Kept{CoversTo: z.header}
 		case ordinal(marker.firstKept, "turn-") >= len(list) || ordinal(marker.firstKept, "msg-") == len(real)+1:
-			z.kept[marker.offset] = keeper{covers: z.messages[real[len(real)-1]].entry}
+			z.kept[marker.offset] = fields.Kept{CoversTo: z.messages[real[len(real)-1]].entry}
 		}
 	}
 }
@@ -164,7 +165,7 @@ func (z *zyHive) settle() {
 // before the first message that is not older, if at least two messages are
 // repeated there. Without repeats the marker stays: today the program writes
 // the kept messages after it, and they are older too.
-func (z *zyHive) putBack() {
+func (z *Reader) putBack() {
 	z.moved = map[int64]int64{}
 	for i, m := range z.markers {
 		if m.at > 0 || i == mostMoved {
@@ -173,7 +174,7 @@ func (z *zyHive) putBack() {
 		if m.time.IsZero() || ordinal(m.firstKept, "msg-") == 1 {
 			continue
 		}
-		at := slices.IndexFunc(z.messages, func(said zyMessage) bool { return !said.time.Before(m.time) })
+		at := slices.IndexFunc(z.messages, func(said message) bool { return !said.time.Before(m.time) })
 		if at <= 0 {
 			continue
 		}
@@ -187,21 +188,22 @@ func (z *zyHive) putBack() {
 		z.moved[m.offset] = z.messages[at].offset
 		z.markers[i].at = at
 	}
-	slices.SortStableFunc(z.markers, func(a, b zyMarker) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(z.markers, func(a, b marker) int { return cmp.Compare(a.at, b.at) })
 }
 
 // mostMoved limits the examined markers: each is compared with all messages,
 // and held in memory until its place.
 const mostMoved = 64
 
-func (z *zyHive) delay(offset int64) (before int64, ok bool) {
+// Delay implements the interface of a program.
+func (z *Reader) Delay(offset int64) (before int64, ok bool) {
 	before, ok = z.moved[offset]
 	return before, ok
 }
 
 // keeps returns the messages before the marker that it keeps, and the number of
 // later messages that repeat the first of them.
-func (z *zyHive) keeps(m zyMarker, real, list, after []int) (kept []int, repeated int) {
+func (z *Reader) keeps(m marker, real, list, after []int) (kept []int, repeated int) {
 	if n, ok := z.ids[m.firstKept]; ok && m.firstKept != "" {
 		if i, ok := slices.BinarySearch(real, n); ok {
 			return real[i:], 0
@@ -226,11 +228,11 @@ func (z *zyHive) keeps(m zyMarker, real, list, after []int) (kept []int, repeate
 	return kept, 0
 }
 
-func (z *zyHive) same(a, b int) bool { return z.messages[a].hash == z.messages[b].hash }
+func (z *Reader) same(a, b int) bool { return z.messages[a].hash == z.messages[b].hash }
 
 // overlap returns the length of the longest end of list that after begins
 // with, in linear time.
-func (z *zyHive) overlap(list, after []int) int {
+func (z *Reader) overlap(list, after []int) int {
 	if len(list) > len(after) {
 		list = list[len(list)-len(after):]
 	}
@@ -268,15 +270,13 @@ func ordinal(id, prefix string) int {
 	return n
 }
 
-func (z *zyHive) place(offset int64, made []transcript.Entry) []transcript.Entry {
+// Place implements the interface of a program.
+func (z *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry {
 	if z.repeats[offset] {
-		return setAside(made, "repeat")
+		return fields.SetAside(made, "repeat")
 	}
-	if c, ok := made[0].Body.(transcript.Compaction); ok {
-		if k, ok := z.kept[offset]; ok {
-			c.FirstKept, c.CoversTo = k.first, k.covers
-			made[0].Body = c
-		}
+	if k, ok := z.kept[offset]; ok {
+		return k.Place(made)
 	}
 	return made
 }

@@ -1,4 +1,4 @@
-package dialect
+package pi
 
 import (
 	"encoding/json"
@@ -9,100 +9,101 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
-// piBranchHeading precedes the summary of a branch that was left,
-// piSummaryHeading one that is stored as a message. Both are the program's
+// branchHeading precedes the summary of a branch that was left,
+// summaryHeading one that is stored as a message. Both are the program's
 // words to its model.
 const (
-	piBranchHeading  = "The following is a summary of a branch that this conversation came back from:"
-	piSummaryHeading = "The conversation history before this point was compacted into the following summary:"
+	branchHeading  = "The following is a summary of a branch that this conversation came back from:"
+	summaryHeading = "The conversation history before this point was compacted into the following summary:"
 )
 
-func piMessage(m record) (transcript.Body, error) {
-	switch role := m.str("role"); role {
+func message(m fields.Record) (transcript.Body, error) {
+	switch role := m.Str("role"); role {
 	case "user", "custom", "hookMessage":
-		return piUser(m["content"])
+		return userOf(m["content"])
 	case "assistant":
-		return piAnswer(m)
+		return answerOf(m)
 	case "toolResult", "tool":
-		content, plain, ok := piContent(m["content"])
+		content, plain, ok := contentOf(m["content"])
 		if !ok {
-			return nil, malformed(`toolResult message: unusable "content"`)
+			return nil, fields.Malformed(`toolResult message: unusable "content"`)
 		}
-		r := transcript.ToolResultBlock{Content: content, IsError: m.flag("isError")}
+		r := transcript.ToolResultBlock{Content: content, IsError: m.Flag("isError")}
 		if plain {
 			r = r.WithContent(content...)
 		}
 		for _, name := range []string{"toolCallId", "toolUseId", "tool_call_id", "tool_use_id", "callId", "call_id"} {
-			if r.CallID = m.text(name); r.CallID != "" {
+			if r.CallID = m.Text(name); r.CallID != "" {
 				break
 			}
 		}
 		return transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}}, nil
 	case "bashExecution":
-		if m.flag("excludeFromContext") {
-			return aside("excluded"), nil
+		if m.Flag("excludeFromContext") {
+			return fields.Aside("excluded"), nil
 		}
-		return piText(piShell(m)), nil
+		return said(shell(m)), nil
 	case "branchSummary":
-		return piText(piBranchHeading + "\n\n<summary>\n" + words.Printable(m.str("summary")) + "\n</summary>"), nil
+		return said(branchHeading + "\n\n<summary>\n" + words.Printable(m.Str("summary")) + "\n</summary>"), nil
 	case "compactionSummary":
-		return piText(piSummaryHeading + "\n\n<summary>\n" + words.Printable(m.str("summary")) + "\n</summary>"), nil
+		return said(summaryHeading + "\n\n<summary>\n" + words.Printable(m.Str("summary")) + "\n</summary>"), nil
 	case "system": // the state of the prompt
-		return aside(role), nil
+		return fields.Aside(role), nil
 	}
 	return transcript.Unknown{Kind: "message"}, nil
 }
 
-// piShell is the program's text to its model about a command that the user ran.
-func piShell(m record) string {
+// shell is the program's text to its model about a command that the user ran.
+func shell(m fields.Record) string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "Ran `%s`\n", m.str("command"))
-	if output := m.str("output"); output != "" {
+	fmt.Fprintf(&sb, "Ran `%s`\n", m.Str("command"))
+	if output := m.Str("output"); output != "" {
 		fmt.Fprintf(&sb, "```\n%s\n```", output)
 	} else {
 		sb.WriteString("(no output)")
 	}
-	if m.flag("cancelled") {
+	if m.Flag("cancelled") {
 		sb.WriteString("\n\n(command cancelled)")
-	} else if code := m.number("exitCode"); code != 0 {
+	} else if code := m.Number("exitCode"); code != 0 {
 		fmt.Fprintf(&sb, "\n\nCommand exited with code %d", code)
 	}
-	if file := m.str("fullOutputPath"); m.flag("truncated") && file != "" {
+	if file := m.Str("fullOutputPath"); m.Flag("truncated") && file != "" {
 		fmt.Fprintf(&sb, "\n\n[Output truncated. Full output: %s]", file)
 	}
 	return sb.String()
 }
 
-func piText(text string) transcript.MessageLine {
+func said(text string) transcript.MessageLine {
 	f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
 	return f.WithContent(transcript.TextBlock{Text: text})
 }
 
-func piUser(content []byte) (transcript.Body, error) {
-	blocks, plain, ok := piContent(content)
+func userOf(content []byte) (transcript.Body, error) {
+	blocks, plain, ok := contentOf(content)
 	if !ok {
-		return nil, malformed(`message: unusable "content"`)
+		return nil, fields.Malformed(`message: unusable "content"`)
 	}
-	return withContent(transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}, blocks, plain), nil
+	return fields.WithContent(transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}, blocks, plain), nil
 }
 
-// piAnswer returns an answer of a model. One with a call whose stream was cut
+// answerOf returns an answer of a model. One with a call whose stream was cut
 // counts as cut, whatever its stop reason.
-func piAnswer(m record) (transcript.Body, error) {
-	content, plain, ok := piContent(m["content"])
+func answerOf(m fields.Record) (transcript.Body, error) {
+	content, plain, ok := contentOf(m["content"])
 	if !ok {
-		return nil, malformed(`assistant message: unusable "content"`)
+		return nil, fields.Malformed(`assistant message: unusable "content"`)
 	}
 	f := transcript.MessageLine{
 		Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant,
-		API: m.str("api"), Model: m.str("model"), RequestID: m.str("responseId"),
+		API: m.Str("api"), Model: m.Str("model"), RequestID: m.Str("responseId"),
 	}
 	if f.API == "anthropic-messages" {
 		f.API = "anthropic"
 	}
-	switch reason := m.str("stopReason"); reason {
+	switch reason := m.Str("stopReason"); reason {
 	case "stop", "endTurn":
 		f.StopReason = transcript.StopEndTurn
 	case "length":
@@ -112,8 +113,8 @@ func piAnswer(m record) (transcript.Body, error) {
 	default:
 		f.StopReason = transcript.StopReason(reason)
 	}
-	u := object(m["usage"])
-	f.Usage = transcript.Usage{Input: u.number("input"), Output: u.number("output"), CacheRead: u.number("cacheRead"), CacheWrite: u.number("cacheWrite")}
+	u := fields.Of(m["usage"])
+	f.Usage = transcript.Usage{Input: u.Number("input"), Output: u.Number("output"), CacheRead: u.Number("cacheRead"), CacheWrite: u.Number("cacheWrite")}
 	for _, b := range content {
 		if c, ok := b.(transcript.ToolCallBlock); ok && jsontext.IsString(c.Input) {
 			if s, _ := jsontext.String(c.Input); !jsontext.Valid([]byte(s)) {
@@ -121,12 +122,12 @@ func piAnswer(m record) (transcript.Body, error) {
 			}
 		}
 	}
-	return withContent(f, content, plain), nil
+	return fields.WithContent(f, content, plain), nil
 }
 
-// piContent returns the blocks of content that is missing, a string, a block
+// contentOf returns the blocks of content that is missing, a string, a block
 // or an array of them.
-func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
+func contentOf(v []byte) (blocks []transcript.Block, plain, ok bool) {
 	switch {
 	case jsontext.IsNull(v):
 		return []transcript.Block{}, false, true
@@ -134,7 +135,7 @@ func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
 		s, ok := jsontext.String(v)
 		return []transcript.Block{transcript.TextBlock{Text: s}}, true, ok
 	case jsontext.IsObject(v):
-		b, err := piBlock(v)
+		b, err := blockOf(v)
 		return []transcript.Block{b}, false, err == nil
 	case !jsontext.IsArray(v):
 		return nil, false, false
@@ -145,7 +146,7 @@ func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
 			blocks = append(blocks, transcript.TextBlock{Text: s})
 			continue
 		}
-		b, err := piBlock(element)
+		b, err := blockOf(element)
 		if err != nil {
 			return nil, false, false
 		}
@@ -154,8 +155,8 @@ func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
 	return blocks, false, true
 }
 
-func piBlock(v []byte) (transcript.Block, error) {
-	b := object(v)
+func blockOf(v []byte) (transcript.Block, error) {
+	b := fields.Of(v)
 	// ext keeps a member for the provider that made the block and for no other.
 	ext := func(name string) transcript.Extra {
 		if b[name] == nil {
@@ -165,23 +166,23 @@ func piBlock(v []byte) (transcript.Block, error) {
 		o.Value(name, b[name])
 		return transcript.Extra{"ext": o.End()}
 	}
-	switch b.str("type") {
+	switch b.Str("type") {
 	case "text":
 		if b["text"] != nil && !jsontext.IsString(b["text"]) {
 			break
 		}
-		return transcript.TextBlock{Text: b.str("text"), Extra: ext("textSignature")}, nil
+		return transcript.TextBlock{Text: b.Str("text"), Extra: ext("textSignature")}, nil
 	case "thinking":
-		if b.flag("redacted") {
-			return transcript.RedactedThinkingBlock{Data: b.str("thinkingSignature")}, nil
+		if b.Flag("redacted") {
+			return transcript.RedactedThinkingBlock{Data: b.Str("thinkingSignature")}, nil
 		}
-		return transcript.ThinkingBlock{Thinking: b.str("thinking"), Signature: b.str("thinkingSignature")}, nil
+		return transcript.ThinkingBlock{Thinking: b.Str("thinking"), Signature: b.Str("thinkingSignature")}, nil
 	case "image":
 		if b["mimeType"] != nil {
-			return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: b.str("mimeType"), Data: b.str("data")}}, nil
+			return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: b.Str("mimeType"), Data: b.Str("data")}}, nil
 		}
 	case "toolCall", "toolUse", "functionCall", "tool_call", "tool_use", "function_call":
-		c := transcript.ToolCallBlock{ID: b.text("id"), Name: b.text("name"), Input: json.RawMessage(`{}`), Extra: ext("thoughtSignature")}
+		c := transcript.ToolCallBlock{ID: b.Text("id"), Name: b.Text("name"), Input: json.RawMessage(`{}`), Extra: ext("thoughtSignature")}
 		for _, name := range []string{"partialJson", "arguments", "input"} {
 			if b[name] != nil {
 				c.Input = slices.Clone(b[name])
