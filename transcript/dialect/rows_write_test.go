@@ -204,7 +204,8 @@ func TestRowsDetails(t *testing.T) {
 		require.NoError(t, err)
 		var got transcript.MessageLine
 		for s := range back.Sessions() {
-			for e := range entriesOf(s) {
+			for e, err := range entriesOf(s) {
+				require.NoError(t, err)
 				if f, ok := e.Body.(transcript.MessageLine); ok && f.Role == transcript.RoleAssistant {
 					got = transcript.MessageLine{API: f.API, Model: f.Model, StopReason: f.StopReason, Usage: f.Usage, RequestID: f.RequestID}
 					require.Equal(t, at, e.Time, d)

@@ -166,17 +166,13 @@ var apis = map[string]struct{ name, provider string }{
 
 // stopOf returns pi's name for the reason why an answer ended.
 func stopOf(m rows.Message) string {
-	switch m.StopReason {
-	case transcript.StopMaxTokens, transcript.StopContextWindow:
+	switch reason := m.StopReason; {
+	case reason == transcript.StopMaxTokens || reason == transcript.StopContextWindow:
 		return "length"
-	case transcript.StopToolUse:
+	case reason == transcript.StopAborted || reason == transcript.StopError:
+		return string(reason)
+	case reason == transcript.StopToolUse || reason == "" && len(m.MessageLine.Message().ToolCalls()) > 0:
 		return "toolUse"
-	case transcript.StopAborted, transcript.StopError:
-		return string(m.StopReason)
-	case "":
-		if len(m.MessageLine.Message().ToolCalls()) > 0 {
-			return "toolUse"
-		}
 	}
 	return "stop"
 }
