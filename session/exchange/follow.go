@@ -288,7 +288,7 @@ func (im *importing) compare() error {
 				order = slices.Delete(slices.Clone(order), known, known+1)
 			}
 			if im.plan.history || known == len(order) || order[known] != b.slot {
-				return diverged(im.Records, "has others in front of it by now")
+				return diverged(im.Records, "comes after a record that was changed or added since")
 			}
 			known++
 		}

@@ -28,8 +28,9 @@ var programs = []dialect.Dialect{
 }
 
 // Find returns the session with an ID, or the one that [Import] made of a session with
-// that ID in another program whose ID was not valid here or in use. It returns the
-// errors of [session.Store.Get].
+// that ID in a program of package dialect, or in an array, if the ID was not valid here or
+// in use. For a [Source] with a name of its own keep [Imported].Session, or take IDs that
+// are valid here. It returns the errors of [session.Store.Get].
 func Find(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
 	if err := opened(st); err != nil {
 		return nil, err
