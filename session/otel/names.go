@@ -20,8 +20,8 @@ const Conventions = "v0.1.0"
 const (
 	spanAppend  = "convolog.append"
 	spanCompact = "convolog.compact"
-	spanSync    = "convolog.sync"
-	spanWait    = "convolog.lock_wait"
+	syncs       = "sync" // not a span
+	waits       = "lock wait"
 	invokeAgent = "invoke_agent"
 	executeTool = "execute_tool"
 	memory      = "memory" // its spans have the names of the operations
@@ -32,8 +32,8 @@ const (
 var durations = map[string]string{
 	spanAppend:  "convolog.append.duration",
 	spanCompact: "convolog.compact.duration",
-	spanSync:    "convolog.sync.duration",
-	spanWait:    "convolog.lock_wait.duration",
+	syncs:       "convolog.sync.duration",
+	waits:       "convolog.lock_wait.duration",
 	invokeAgent: "gen_ai.invoke_agent.duration",
 	executeTool: "gen_ai.execute_tool.duration",
 	memory:      "gen_ai.client.operation.duration",
@@ -57,6 +57,7 @@ const (
 
 	entries      = attribute.Key("convolog.entries")
 	size         = attribute.Key("convolog.bytes")
+	synced       = attribute.Key("convolog.sync.seconds")
 	lock         = attribute.Key("convolog.lock")
 	tokensBefore = attribute.Key("convolog.tokens.before")
 	tokensAfter  = attribute.Key("convolog.tokens.after")

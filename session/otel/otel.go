@@ -3,13 +3,13 @@ package otel
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/convolog/convolog/session"
 )
@@ -18,6 +18,10 @@ const scope = "github.com/convolog/convolog/session/otel"
 
 // Options of [New]. The zero value adds nothing to a transcript.
 type Options struct {
+	// Appends makes a span of every append, with the spans of filters and of the driver
+	// as its parts. A span costs more than a tenth of an append, so otherwise only
+	// appends that fail become spans.
+	Appends bool
 	// Links makes [Recorder.Turn] keep its span as a value of the session and link to
 	// the span of the turn before, which another process may have run. That costs an
 	// append for each turn. Without it, gen_ai.conversation.id connects the turns.
@@ -30,9 +34,9 @@ type Recorder struct {
 	tracer    trace.Tracer
 	opts      Options
 	durations map[string]metric.Float64Histogram // by operation
-	written   metric.Int64Histogram
 	tokens    metric.Int64Histogram
 	events    metric.Int64Counter
+	agents    sync.Map // metric.MeasurementOption by the name of an agent, made once
 }
 
 // New returns a Recorder that sends its spans to a tracer of tp and its metrics to a meter
@@ -50,8 +54,6 @@ func New(tp trace.TracerProvider, mp metric.MeterProvider, opts *Options) (*Reco
 		r.durations[operation], errs = h, append(errs, err)
 	}
 	var err error
-	r.written, err = meter.Int64Histogram("convolog.append.size", metric.WithUnit("By"))
-	errs = append(errs, err)
 	r.tokens, err = meter.Int64Histogram("convolog.compact.tokens", metric.WithUnit("{token}"),
 		metric.WithDescription("Sizes of histories after compactions, by the counter of the store."))
 	errs = append(errs, err)
@@ -68,7 +70,8 @@ type operation struct {
 	began  time.Time
 	name   string
 	ref    session.Ref
-	labels []kv // of the span and of the duration
+	labels []kv          // of the span and of the duration
+	synced time.Duration // for an append
 }
 
 // inside is the context key of the innermost operation on a session.
@@ -93,14 +96,32 @@ func (r *Recorder) start(ctx context.Context, name, object string, o *operation,
 
 // end ends an operation and records its duration.
 func (r *Recorder) end(ctx context.Context, o *operation, err error) {
-	now := time.Now()
-	labels := append(make([]kv, 0, 4), o.labels...)
-	if labels = append(labels, agentName.String(o.ref.Agent)); err != nil {
+	now, labels := time.Now(), o.labels
+	if err != nil {
 		failed(o.span, err)
-		labels = append(labels, errorType.String(typeOf(err)))
+		labels = append(labels[:len(labels):len(labels)], errorType.String(typeOf(err)))
 	}
-	r.durations[o.name].Record(ctx, now.Sub(o.began).Seconds(), metric.WithAttributes(labels...))
+	r.took(ctx, o.name, now.Sub(o.began), o.ref, labels...)
 	o.span.End(trace.WithTimestamp(now))
+}
+
+// took records a duration.
+func (r *Recorder) took(ctx context.Context, name string, d time.Duration, ref session.Ref, labels ...kv) {
+	opts := append(make([]metric.RecordOption, 0, 2), r.agent(ref))
+	if len(labels) > 0 {
+		opts = append(opts, metric.WithAttributes(labels...))
+	}
+	r.durations[name].Record(ctx, d.Seconds(), opts...)
+}
+
+// agent returns the attribute of the agent of a session.
+func (r *Recorder) agent(ref session.Ref) metric.MeasurementOption {
+	if known, ok := r.agents.Load(ref.Agent); ok {
+		return known.(metric.MeasurementOption)
+	}
+	made := metric.WithAttributeSet(attribute.NewSet(agentName.String(ref.Agent)))
+	r.agents.Store(ref.Agent, made)
+	return made
 }
 
 // failed records an error in a span.
@@ -120,36 +141,30 @@ func (r *Recorder) ended(ctx context.Context, e session.Event, name string) *ope
 	return o
 }
 
-// leaf records an operation that has ended and had no parts.
-func (r *Recorder) leaf(ctx context.Context, e session.Event, name string, attr kv) {
-	o := &operation{name: name, ref: e.Session, span: noop.Span{}, began: time.Now().Add(-e.Took)}
-	if trace.SpanFromContext(ctx).IsRecording() { // else it is work in the background
-		r.start(ctx, name, "", o)
-		o.span.SetAttributes(attr)
-	}
-	r.end(ctx, o, e.Err)
-}
-
-// Observe is for [session.Options].Observe. Appends and compactions become spans, and so
-// do syncs and waits for locks within another span. Other events become events of the
+// Observe is for [session.Options].Observe. Compactions and failed appends become spans.
+// Appends, syncs and waits for locks become metrics, and other events become events of the
 // span in which they occur.
 func (r *Recorder) Observe(ctx context.Context, e session.Event) context.Context {
-	agent := metric.WithAttributes(agentName.String(e.Session.Agent))
 	switch e.Kind {
 	case session.EventAppendStart:
-		return r.start(ctx, spanAppend, "", &operation{ref: e.Session})
+		if r.opts.Appends {
+			return r.start(ctx, spanAppend, "", &operation{ref: e.Session})
+		}
 	case session.EventCompactionStart:
 		return r.start(ctx, spanCompact, "", &operation{ref: e.Session})
 	case session.EventAppend:
+		if !r.opts.Appends && e.Err == nil {
+			r.took(ctx, spanAppend, e.Took, e.Session)
+			return ctx
+		}
 		o := r.ended(ctx, e, spanAppend)
-		o.span.SetAttributes(entries.Int(e.Entries), size.Int(e.Bytes))
-		r.written.Record(ctx, int64(e.Bytes), agent)
+		o.span.SetAttributes(entries.Int(e.Entries), size.Int(e.Bytes), synced.Float64(o.synced.Seconds()))
 		r.end(ctx, o, e.Err)
 	case session.EventCompactionDone:
 		o := r.ended(ctx, e, spanCompact)
 		o.span.SetAttributes(compacted.Bool(true), standIn.Bool(e.StandIn),
 			tokensBefore.Int(e.Compaction.TokensBefore), tokensAfter.Int(e.Compaction.TokensAfter))
-		r.tokens.Record(ctx, int64(e.Compaction.TokensAfter), agent)
+		r.tokens.Record(ctx, int64(e.Compaction.TokensAfter), r.agent(e.Session))
 		r.end(ctx, o, e.Err)
 	case session.EventCompactionFailed:
 		if e.Err == nil {
@@ -157,11 +172,14 @@ func (r *Recorder) Observe(ctx context.Context, e session.Event) context.Context
 		}
 		r.end(ctx, r.ended(ctx, e, spanCompact), e.Err)
 	case session.EventSync:
-		r.leaf(ctx, e, spanSync, size.Int(e.Bytes))
+		if o, _ := ctx.Value(inside{}).(*operation); o != nil {
+			o.synced += e.Took
+		}
+		r.took(ctx, syncs, e.Took, e.Session)
 	case session.EventWait:
-		r.leaf(ctx, e, spanWait, lock.String(e.Lock))
+		r.took(ctx, waits, e.Took, e.Session, lock.String(e.Lock))
 	default:
-		r.events.Add(ctx, 1, agent, metric.WithAttributes(eventKind.String(string(e.Kind))))
+		r.events.Add(ctx, 1, r.agent(e.Session), metric.WithAttributes(eventKind.String(string(e.Kind))))
 		trace.SpanFromContext(ctx).AddEvent("convolog."+string(e.Kind), trace.WithAttributes(conversation.String(e.Session.ID)))
 	}
 	return ctx

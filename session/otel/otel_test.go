@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,12 +101,11 @@ func (l *lab) runTurn(ctx context.Context, s *session.Session) (err error) {
 
 // The tree of a turn: the call of the summarizer is a part of the compaction.
 func TestTurn(t *testing.T) {
-	l := newLab(t, nil)
+	l := newLab(t, &otel.Options{Appends: true})
 	require.NoError(t, l.runTurn(t.Context(), l.open(t, nil)))
 	l.checkTree(t, "turn.txt")
 	require.Equal(t, []string{
 		"convolog.append.duration gen_ai.agent.name=clerk: 11",
-		"convolog.append.size gen_ai.agent.name=clerk: 11",
 		"convolog.compact.duration gen_ai.agent.name=clerk: 1",
 		"convolog.compact.tokens gen_ai.agent.name=clerk: 1",
 		"gen_ai.client.operation.duration gen_ai.agent.name=clerk gen_ai.operation.name=search_memory: 1",
@@ -118,7 +118,10 @@ func TestTurn(t *testing.T) {
 // Errors end their spans, and spans do not quote them.
 func TestTurnFails(t *testing.T) {
 	l := newLab(t, nil)
-	require.ErrorIs(t, l.runTurn(t.Context(), l.open(t, errModel)), errModel)
+	s := l.open(t, errModel)
+	require.ErrorIs(t, l.runTurn(t.Context(), s), errModel)
+	_, err := s.AppendIf(t.Context(), session.Cond{Empty: true}, transcript.UserText(secret))
+	require.ErrorIs(t, err, session.ErrConflict)
 	l.checkTree(t, "failed.txt")
 }
 
@@ -187,9 +190,9 @@ func TestLinkFails(t *testing.T) {
 	require.Equal(t, []attribute.KeyValue{attribute.String("error.type", "closed")}, events[0].Attributes)
 }
 
-// A sync is a part of its append.
+// The span of an append holds the duration of its sync.
 func TestSync(t *testing.T) {
-	l := newLab(t, nil)
+	l := newLab(t, &otel.Options{Appends: true})
 	store, err := session.Open(t.TempDir(), &session.Options{Observe: l.Observe})
 	require.NoError(t, err)
 	s, err := store.Load(t.Context(), session.Key{Channel: "cli", Peer: "me"})
@@ -198,16 +201,12 @@ func TestSync(t *testing.T) {
 	_, err = s.Append(t.Context(), transcript.UserText("q"))
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
-	names := map[string]string{} // of parents, by the name of the child
-	spans := l.spans.Started()
-	for _, s := range spans {
-		for _, parent := range spans {
-			if parent.SpanContext().SpanID() == s.Parent().SpanID() {
-				names[s.Name()] = parent.Name()
-			}
-		}
-	}
-	require.Equal(t, "convolog.append", names["convolog.sync"])
+	spans := l.spans.Ended()
+	require.Len(t, spans, 1)
+	i := slices.IndexFunc(spans[0].Attributes(), func(a attribute.KeyValue) bool { return a.Key == "convolog.sync.seconds" })
+	require.GreaterOrEqual(t, i, 0)
+	require.Positive(t, spans[0].Attributes()[i].Value.AsFloat64())
+	require.Contains(t, strings.Join(l.metrics(t), "\n"), "convolog.sync.duration gen_ai.agent.name=main: ")
 }
 
 // A stored session gives the tree of its turns, without words unless content is
