@@ -24,7 +24,7 @@ const (
 	waits       = "lock wait"
 	invokeAgent = "invoke_agent"
 	executeTool = "execute_tool"
-	memory      = "memory" // its spans have the names of the operations
+	memory      = "memory" // spans are named by operation
 	chat        = "chat"
 )
 

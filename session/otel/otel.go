@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -70,8 +71,8 @@ type operation struct {
 	began  time.Time
 	name   string
 	ref    session.Ref
-	labels []kv          // of the span and of the duration
-	synced time.Duration // for an append
+	labels []kv         // of the span and of the duration
+	synced atomic.Int64 // nanoseconds of an append; any goroutine reports a sync
 }
 
 // inside is the context key of the innermost operation on a session.
@@ -158,7 +159,7 @@ func (r *Recorder) Observe(ctx context.Context, e session.Event) context.Context
 			return ctx
 		}
 		o := r.ended(ctx, e, spanAppend)
-		o.span.SetAttributes(entries.Int(e.Entries), size.Int(e.Bytes), synced.Float64(o.synced.Seconds()))
+		o.span.SetAttributes(entries.Int(e.Entries), size.Int(e.Bytes), synced.Float64(time.Duration(o.synced.Load()).Seconds()))
 		r.end(ctx, o, e.Err)
 	case session.EventCompactionDone:
 		o := r.ended(ctx, e, spanCompact)
@@ -173,7 +174,7 @@ func (r *Recorder) Observe(ctx context.Context, e session.Event) context.Context
 		r.end(ctx, r.ended(ctx, e, spanCompact), e.Err)
 	case session.EventSync:
 		if o, _ := ctx.Value(inside{}).(*operation); o != nil {
-			o.synced += e.Took
+			o.synced.Add(int64(e.Took))
 		}
 		r.took(ctx, syncs, e.Took, e.Session)
 	case session.EventWait:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,6 +208,29 @@ func TestSync(t *testing.T) {
 	require.GreaterOrEqual(t, i, 0)
 	require.Positive(t, spans[0].Attributes()[i].Value.AsFloat64())
 	require.Contains(t, strings.Join(l.metrics(t), "\n"), "convolog.sync.duration gen_ai.agent.name=main: ")
+}
+
+// Appends of several goroutines share syncs, and each is a span of its own.
+func TestTogether(t *testing.T) {
+	l := newLab(t, &otel.Options{Appends: true})
+	store, err := session.Open(t.TempDir(), &session.Options{Observe: l.Observe})
+	require.NoError(t, err)
+	s, err := store.Load(t.Context(), session.Key{Channel: "cli", Peer: "me"})
+	require.NoError(t, err)
+	l.spans.Reset()
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 10 {
+				if _, err := s.Append(t.Context(), transcript.UserText("q")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.NoError(t, store.Close())
+	require.Equal(t, 40, strings.Count(l.tree(t), "convolog.append (internal)"))
 }
 
 // A stored session gives the tree of its turns, without words unless content is

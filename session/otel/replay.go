@@ -12,10 +12,10 @@ import (
 )
 
 // Replay makes the spans of a stored session: one for each turn, with the answers, calls
-// and compactions of the turn as its parts. They have the times of the transcript, the
-// attribute convolog.replayed, and new IDs. A turn begins with a user message after an
-// answer, and links to the turn before. The span of an answer begins at the entry before
-// it, because a transcript does not hold the time of a request.
+// and compactions of the turn as its parts. The times come from the transcript. Each span
+// gets a new ID and the attribute convolog.replayed. A turn begins with a user message
+// after an answer, and links to the turn before. The span of an answer begins at the entry
+// before it, because a transcript does not hold the time of a request.
 //
 // Replay reads every entry once, also hidden and rewound ones, but not the lines that a
 // fork has copied. It makes no metrics. After an error the spans so far have ended.

@@ -23,8 +23,8 @@ const linkValue = "otel.turn"
 // the turn, and call end once with the error of the turn.
 //
 // With [Options].Links the span links to the last turn of the session. If the session
-// cannot be read or appended to, the span has an event "convolog.link-failed", and the
-// turn is not affected.
+// cannot be read or appended to, the span records an event "convolog.link-failed", and
+// the turn continues.
 func (r *Recorder) Turn(ctx context.Context, s *session.Session) (_ context.Context, end func(err error)) {
 	o := &operation{ref: s.Ref(), labels: []kv{operationName.String(invokeAgent)}}
 	end = func(err error) { r.end(ctx, o, err) }
