@@ -35,8 +35,7 @@ var ends = map[session.EventKind]session.EventKind{
 
 func (o *operations) observe(ctx context.Context, e session.Event) context.Context {
 	n, _ := ctx.Value(number{}).(int)
-	switch e.Kind {
-	case session.EventAppendStart, session.EventCompactionStart:
+	if e.Kind == session.EventAppendStart || e.Kind == session.EventCompactionStart {
 		o.count++
 		o.all = append(o.all, fmt.Sprintf("%s in %s", e.Kind, o.open[n]))
 		o.open[o.count] = e.Kind

@@ -20,8 +20,8 @@ const scope = "github.com/convolog/convolog/session/otel"
 // Options of [New]. The zero value adds nothing to a transcript.
 type Options struct {
 	// Appends makes a span of every append, with the spans of filters and of the driver
-	// as its parts. A span costs more than a tenth of an append, so otherwise only
-	// appends that fail become spans.
+	// as its parts. A span costs a tenth of an append with a sync, and more of one
+	// without, so otherwise only appends that fail become spans.
 	Appends bool
 	// Links makes [Recorder.Turn] keep its span as a value of the session and link to
 	// the span of the turn before, which another process may have run. That costs an
@@ -120,7 +120,10 @@ func (r *Recorder) agent(ref session.Ref) metric.MeasurementOption {
 	if known, ok := r.agents.Load(ref.Agent); ok {
 		return known.(metric.MeasurementOption)
 	}
-	made := metric.WithAttributeSet(attribute.NewSet(agentName.String(ref.Agent)))
+	made := metric.WithAttributeSet(attribute.NewSet())
+	if ref.Agent != "" { // else the operation is outside of a turn
+		made = metric.WithAttributeSet(attribute.NewSet(agentName.String(ref.Agent)))
+	}
 	r.agents.Store(ref.Agent, made)
 	return made
 }

@@ -268,3 +268,11 @@ func TestNoWords(t *testing.T) {
 		require.NotContains(t, readTree(t, name), secret)
 	}
 }
+
+// A memory operation outside of a turn belongs to no session.
+func TestMemoryAlone(t *testing.T) {
+	l := newLab(t, nil)
+	require.NoError(t, l.Memory(t.Context(), "delete_memory", func(context.Context) (int, error) { return -1, nil }))
+	require.Equal(t, "1 delete_memory (internal) gen_ai.operation.name=delete_memory\n", l.tree(t))
+	require.Equal(t, []string{"gen_ai.client.operation.duration gen_ai.operation.name=delete_memory: 1"}, l.metrics(t))
+}
