@@ -3,6 +3,7 @@ package otel
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,7 +101,7 @@ func (r *Recorder) end(ctx context.Context, o *operation, err error) {
 	now, labels := time.Now(), o.labels
 	if err != nil {
 		failed(o.span, err)
-		labels = append(labels[:len(labels):len(labels)], errorType.String(typeOf(err)))
+		labels = append(slices.Clip(labels), errorType.String(typeOf(err)))
 	}
 	r.took(ctx, o.name, now.Sub(o.began), o.ref, labels...)
 	o.span.End(trace.WithTimestamp(now))
