@@ -22,8 +22,8 @@ type Approval struct {
 // Approvals yields the held calls of all sessions that opts select; nil selects the live
 // ones. It lists them by [session.ListOptions].Waits, and reads only transcripts with a
 // held call. A [session.Store.Scope] yields those of its owner. Calls that are held or
-// decided during the loop may be missing. The error is the last pair, with a zero
-// Approval.
+// decided during the loop may be missing. The last pair has the errors of all sessions
+// that cannot be read, if there are any, and a zero Approval.
 func Approvals(ctx context.Context, st *session.Store, opts *session.ListOptions) iter.Seq2[Approval, error] {
 	return func(yield func(Approval, error) bool) {
 		var o session.ListOptions
@@ -33,10 +33,12 @@ func Approvals(ctx context.Context, st *session.Store, opts *session.ListOptions
 		o.Waits = rebuild.WaitApproval
 		infos, err := st.List(ctx, &o)
 		for _, info := range infos {
-			held, err := approvals(ctx, st, info)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it was deleted
-				yield(Approval{}, err)
-				return
+			held, failed := approvals(ctx, st, info)
+			if errors.Is(failed, session.ErrReplaced) {
+				held, failed = approvals(ctx, st, info)
+			}
+			if !errors.Is(failed, fs.ErrNotExist) { // else it was deleted
+				err = errors.Join(err, failed)
 			}
 			for _, a := range held {
 				if !yield(a, nil) {

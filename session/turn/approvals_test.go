@@ -60,3 +60,35 @@ func TestApprovals(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+// A session that another process has replaced, or that cannot be read, hides no other.
+func TestApprovalsOfReplacedSessions(t *testing.T) {
+	dir := t.TempDir()
+	st, other := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
+	defer storetest.Close(t, st)
+	defer storetest.Close(t, other)
+	var refs []session.Ref
+	for i := range 4 {
+		s, err := st.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{ID: fmt.Sprint("s", i)})
+		require.NoError(t, err)
+		storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "x"))
+		require.NoError(t, turn.Decide(t.Context(), s, storetest.PendingEntry(s, "x"), transcript.Hold, "policy", ""))
+		refs = append(refs, s.Ref())
+	}
+	found := func() (ids []string, err error) {
+		for a, failed := range turn.Approvals(t.Context(), other, nil) {
+			if err = failed; err == nil {
+				ids = append(ids, a.Session.ID)
+			}
+		}
+		return ids, err
+	}
+	_, err := found()
+	require.NoError(t, err)
+	for _, state := range []session.State{session.Archived, session.Live} {
+		require.NoError(t, st.SetState(t.Context(), refs[2], state, -1))
+	}
+	ids, err := found()
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"s0", "s1", "s2", "s3"}, ids)
+}
