@@ -1,0 +1,243 @@
+// Package uistream serves the UI message stream of the AI SDK, version 7: the routes
+// that useChat and DefaultChatTransport of the npm package ai call.
+//
+// A post contains a message of the user and gets the answer as a stream. A client that
+// was cut asks for the stream again and gets the answer from its beginning; 204 means
+// that no answer is unfinished. The store holds the history, and a posted history is
+// ignored. The text of an answer is in the store before a client receives it. Tools run
+// on the server, and a held call asks the client for its approval.
+package uistream
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/transcript"
+)
+
+// New returns the surface for the sessions of one agent below a path such as /api/chat,
+// which is the default of the client. The ID of a chat is the ID of its session:
+//
+//	POST   /api/chat              send a message, edit one, answer anew, approve calls
+//	GET    /api/chat/{id}         the messages, for the option messages of useChat
+//	GET    /api/chat/{id}/stream  the unfinished answer from its beginning, or 204
+//	DELETE /api/chat/{id}/stream  stop the answer
+//
+// Without Options.Respond a post gets 501.
+func New(path, agent string) serve.Surface {
+	sf := surface{agent}
+	return serve.Surface{Routes: []serve.Route{
+		{Method: "POST", Path: path, Summary: "Send a message and stream the answer.", Answers: true, In: chatBody{}, Media: mediaEvents, Do: sf.chat},
+		{Method: "GET", Path: path + "/{id}", Summary: "Read the messages of a chat.", Out: []message{}, Do: sf.read},
+		{Method: "GET", Path: path + "/{id}/stream", Summary: "Stream the unfinished answer.", Media: mediaEvents, Do: sf.resume},
+		{Method: "DELETE", Path: path + "/{id}/stream", Summary: "Stop the unfinished answer.", Do: sf.stop},
+	}}
+}
+
+const mediaEvents = "text/event-stream"
+
+type surface struct{ agent string }
+
+// chatBody is the body of a post. Only the last message counts.
+type chatBody struct {
+	ID        string    `json:"id"`
+	Messages  []message `json:"messages"`
+	Trigger   string    `json:"trigger,omitempty"`   // submit-message or regenerate-message
+	MessageID string    `json:"messageId,omitempty"` // of an edited message, or of the answer to replace
+}
+
+func (sf surface) chat(q *serve.Request) error {
+	var body chatBody
+	if err := q.Decode(&body); err != nil {
+		return err
+	}
+	if body.ID == "" || len(body.Messages) == 0 {
+		return serve.Invalid("the chat has no id, or no messages")
+	}
+	s, err := sf.open(q, body.ID)
+	if err != nil {
+		return err
+	}
+	last := body.Messages[len(body.Messages)-1]
+	switch {
+	case body.Trigger == "regenerate-message":
+		return sf.again(q, s, body.MessageID, nil)
+	case last.Role != transcript.RoleUser:
+		return approve(q, s, last)
+	}
+	content, err := last.blocks()
+	if err != nil {
+		return err
+	}
+	if body.MessageID != "" {
+		return sf.again(q, s, body.MessageID, content)
+	}
+	return say(q, s, last.ID, "", content)
+}
+
+// open returns the session of a chat, and makes it for the first message.
+func (sf surface) open(q *serve.Request, id string) (*session.Session, error) {
+	s, err := q.Session(sf.agent, id)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	q.Header.Del("Idempotency-Key") // the ID is the key
+	s, err = q.Create(sf.agent, id)
+	if !errors.Is(err, fs.ErrExist) {
+		return s, err
+	}
+	if s, got := q.Session(sf.agent, id); got == nil { // another request made it
+		return s, nil
+	}
+	return nil, err
+}
+
+// keyPrefix begins the idempotency keys of messages, which contain the client's IDs of
+// the messages. Package serve puts "http:" before it.
+const keyPrefix = "ui:"
+
+// say queues a message of the user and streams its answer. A repeated post of a message
+// queues it once. After a rewind to an entry the same message is queued again.
+func say(q *serve.Request, s *session.Session, id, rewound string, content []transcript.Block) error {
+	q.Header.Del("Idempotency-Key")
+	if id != "" {
+		if len(id) > 128 || strings.ContainsAny(id, "\x00\n\r") {
+			return serve.Invalid("the ID of the message is longer than 128 bytes, or has line breaks")
+		}
+		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+rewound, "\n"))
+	}
+	text, err := q.Say(s, content, "")
+	if err != nil {
+		return err
+	}
+	return stream(q, s, text, "")
+}
+
+// again rewinds to the state before a message of the user, and answers it anew with the
+// content, or with its own content if that is nil. The ID is of the message or of its
+// answer; empty means the last message.
+func (sf surface) again(q *serve.Request, s *session.Session, id string, content []transcript.Block) error {
+	running, err := q.Running(s)
+	if err != nil {
+		return err
+	}
+	if running != "" {
+		return session.ErrBusy
+	}
+	all, err := messages(q.Context(), s)
+	if err != nil {
+		return err
+	}
+	at := len(all) - 1
+	if id != "" {
+		at = slices.IndexFunc(all, func(m message) bool { return m.ID == id })
+	}
+	if at > 0 && all[at].Role == transcript.RoleAssistant {
+		at--
+	}
+	switch {
+	case at < 0 && content != nil: // the client edits a message that never arrived
+		return say(q, s, id, "", content)
+	case at < 0 || all[at].Role != transcript.RoleUser:
+		return fs.ErrNotExist
+	}
+	m := all[at]
+	if content == nil {
+		content = m.content
+	}
+	if err := s.Rewind(q.Context(), m.before); err != nil {
+		return err
+	}
+	return say(q, s, m.ID, m.first, content)
+}
+
+// approve records the decisions of a posted answer, and streams the rest of the turn.
+func approve(q *serve.Request, s *session.Session, m message) error {
+	text, err := q.Running(s)
+	if err != nil {
+		return err
+	}
+	if text == "" {
+		return session.ErrConflict
+	}
+	decided := map[string]bool{}
+	for _, p := range m.Parts {
+		if p.State != "approval-responded" || p.Approval == nil || p.Approval.Approved == nil {
+			continue
+		}
+		verdict := transcript.Reject
+		if *p.Approval.Approved {
+			verdict = transcript.Approve
+		}
+		if err := q.Decide(s, p.Approval.ID, verdict, p.Approval.Reason); err != nil {
+			return err
+		}
+		decided[p.Approval.ID] = true
+	}
+	seen := ""
+	for e, err := range s.Entries(q.Context(), text) {
+		if err != nil {
+			return err
+		}
+		if d, ok := e.Body.(transcript.Decision); ok && d.Verdict == transcript.Hold && decided[d.Call] {
+			seen = e.ID + "/0"
+		}
+	}
+	if seen == "" {
+		return serve.Invalid("the last message is not of the user, and approves no call that waits")
+	}
+	return stream(q, s, text, seen)
+}
+
+func (sf surface) read(q *serve.Request) error {
+	s, err := q.Session(sf.agent, q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	all, err := messages(q.Context(), s)
+	if err != nil {
+		return err
+	}
+	q.JSON(http.StatusOK, all)
+	return nil
+}
+
+// resume streams the unfinished answer. A chat without messages has no session yet, so
+// a missing session gets 204.
+func (sf surface) resume(q *serve.Request) error {
+	s, err := q.Session(sf.agent, q.PathValue("id"))
+	text := ""
+	if err == nil {
+		text, err = q.Running(s)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if text == "" {
+		q.Writer.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return stream(q, s, text, "")
+}
+
+func (sf surface) stop(q *serve.Request) error {
+	s, err := q.Session(sf.agent, q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := q.Stop(s); err != nil {
+		return err
+	}
+	q.Writer.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// answerID returns the ID of the answer to a message of the user.
+func answerID(text string) string { return "answer-" + text }
+
+var errCut = errors.New("the answer continues on another server")
