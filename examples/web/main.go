@@ -9,10 +9,13 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -36,7 +39,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "web:", err)
 		os.Exit(1)
 	}
-	c.Files = http.FileServer(http.Dir(filepath.Join(built, "dist")))
+	c.Files = http.FileServer(http.Dir(filepath.Join(built, "public")))
 	server.Main(c, func(context.Context) (*session.Store, error) {
 		if err := home.Check(c.Dir); err != nil {
 			return nil, err
@@ -45,38 +48,31 @@ func main() {
 	})
 }
 
-// build returns a folder with the page and its packages. It installs the packages again
-// only if the lock file has changed.
+// build returns a folder with the page and its packages. Another version of the page
+// replaces it.
 func build(ctx context.Context) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(cache, "convolog-web")
-	lock, err := page.ReadFile("page/package-lock.json")
-	if err != nil {
+	sum := sha256.New()
+	err = fs.WalkDir(page, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := page.ReadFile(name)
+		fmt.Fprintf(sum, "%s %d %s", name, len(text), text)
+		return err
+	})
+	top := filepath.Join(cache, "convolog-web", hex.EncodeToString(sum.Sum(nil)[:8]))
+	dir = filepath.Join(top, "page")
+	if _, statErr := os.Stat(filepath.Join(dir, "public", "bundle.js")); err != nil || statErr == nil {
+		return dir, err
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Dir(top)), os.MkdirAll(top, 0o700), os.CopyFS(top, page)); err != nil {
 		return "", err
 	}
-	installed, _ := os.ReadFile(filepath.Join(dir, "installed"))
-	err = os.MkdirAll(filepath.Join(dir, "dist"), 0o700)
-	for from, to := range map[string]string{"package.json": "", "package-lock.json": "", "page.jsx": "", "client.mjs": "", "index.html": "dist"} {
-		text, readErr := page.ReadFile("page/" + from)
-		err = errors.Join(err, readErr, os.WriteFile(filepath.Join(dir, to, from), text, 0o600))
-	}
-	run := func(name string, args ...string) {
-		if err != nil {
-			return
-		}
-		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Dir, cmd.Stderr = dir, os.Stderr
-		err = cmd.Run()
-	}
-	if string(installed) != string(lock) {
-		run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	}
-	run("node", "node_modules/esbuild/bin/esbuild", "page.jsx", "--bundle", "--minify", "--format=esm", "--jsx=automatic", "--outfile=dist/bundle.js", "--log-level=warning")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "installed"), lock, 0o600)
-	}
-	return dir, err
+	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", "build")
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	return dir, cmd.Run()
 }

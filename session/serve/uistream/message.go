@@ -1,9 +1,11 @@
 package uistream
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/session"
@@ -12,16 +14,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A message is a UIMessage of the client. A message of the user has the ID that the client
-// gave it. The answer to it has one ID, whatever number of model calls it took.
+// A message is a UIMessage of the client. The client chooses the IDs of the
+// user's messages. An answer is one message, whatever number of model calls it took.
 type message struct {
 	ID       string          `json:"id"`
 	Role     transcript.Role `json:"role"`
 	Parts    []part          `json:"parts"`
 	Metadata *metadata       `json:"metadata,omitempty"`
 
-	content       []transcript.Block // of the user
-	first, before string             // its first entry, and the entry before it, for a rewind
+	content      []transcript.Block // of the user
+	text, before string             // the queued text or the entry, and the entry before it
 }
 
 // A part is a part of a [message]. A call of a tool and its result are one part, whose type
@@ -47,7 +49,7 @@ type approval struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// metadata of an answer has the tokens of all its model calls.
+// metadata of an answer counts the tokens of all its model calls.
 type metadata struct {
 	Usage usage `json:"usage"`
 }
@@ -99,27 +101,34 @@ func (m message) blocks() (content []transcript.Block, err error) {
 // at a provider, have no URL.
 func fileOf(b transcript.Block) (p part, ok bool) {
 	var s transcript.Source
-	p.Type = "file"
+	p = part{Type: "file", MediaType: "application/octet-stream"}
 	switch b := b.(type) {
 	case transcript.ImageBlock:
-		s = b.Source
+		s, p.MediaType = b.Source, "image/*"
 	case transcript.DocumentBlock:
 		s, p.Filename = b.Source, b.Title
 	}
-	p.URL, p.MediaType = s.URL, s.MediaType
+	p.URL, p.MediaType = s.URL, cmp.Or(s.MediaType, p.MediaType)
 	switch s.Type {
 	case "base64":
-		p.URL = "data:" + s.MediaType + ";base64," + s.Data
+		p.URL = "data:" + p.MediaType + ";base64," + s.Data
 	case "text":
-		p.URL = "data:" + s.MediaType + ";base64," + base64.StdEncoding.EncodeToString([]byte(s.Data))
-	}
-	if p.MediaType == "" {
-		p.MediaType = "application/octet-stream"
-		if _, image := b.(transcript.ImageBlock); image {
-			p.MediaType = "image/*"
-		}
+		p.URL = "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString([]byte(s.Data))
 	}
 	return p, p.URL != ""
+}
+
+// partsOf returns the texts and files of a message of the user, or of a result.
+func partsOf(content []transcript.Block) []part {
+	parts := []part{}
+	for _, b := range content {
+		if text := said.Text(b); text != "" {
+			parts = append(parts, part{Type: "text", Text: text})
+		} else if file, ok := fileOf(b); ok {
+			parts = append(parts, file)
+		}
+	}
+	return parts
 }
 
 func inputOf(c transcript.ToolCallBlock) json.RawMessage {
@@ -129,28 +138,25 @@ func inputOf(c transcript.ToolCallBlock) json.RawMessage {
 	return c.Input
 }
 
-// outputOf returns the output of a tool: its JSON value if the result is an object or an
-// array, the parts of a result with media, and otherwise the text.
+// outputOf returns the output of a tool: the parts of a result with media, the value of a
+// JSON object or array, and otherwise the text.
 func outputOf(r transcript.ToolResultBlock) any {
-	parts, files := []part{}, false
-	for _, b := range r.Content {
-		if file, ok := fileOf(b); ok {
-			parts, files = append(parts, file), true
-		} else if text := said.Text(b); text != "" {
-			parts = append(parts, part{Type: "text", Text: text})
-		}
-	}
 	text := said.Result(r)
-	switch trimmed := strings.TrimSpace(text); {
-	case files:
-		return parts
-	case strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "["):
-		if json.Valid([]byte(trimmed)) {
-			return json.RawMessage(trimmed)
-		}
+	switch data := []byte(strings.TrimSpace(text)); {
+	case slices.ContainsFunc(r.Content, transcript.IsMedia):
+		return partsOf(r.Content)
+	case len(data) > 0 && (data[0] == '{' || data[0] == '[') && json.Valid(data):
+		return json.RawMessage(data)
 	}
 	return text
 }
+
+// keyPrefix begins the idempotency keys of messages, which contain the client's IDs of
+// the messages. Package serve puts "http:" before it.
+const keyPrefix = "ui:"
+
+// answerID returns the ID of the answer to a message of the user.
+func answerID(text string) string { return "answer-" + text }
 
 // messages returns the messages of a session, as the client would have them after the
 // streams of all answers.
@@ -162,11 +168,9 @@ func messages(ctx context.Context, s *session.Session) ([]message, error) {
 		}
 		switch b := e.Body.(type) {
 		case transcript.Queued:
-			id, _, _ := strings.Cut(strings.TrimPrefix(e.Idem, "http:"+keyPrefix), "\n")
-			if id == e.Idem || id == "" {
-				id = e.ID
+			if key, ok := strings.CutPrefix(e.Idem, "http:"+keyPrefix); ok {
+				names[e.ID], _, _ = strings.Cut(key, "\n")
 			}
-			names[e.ID] = id
 		case transcript.Decision:
 			decisions[b.Call+"\n"+b.CallID] = b
 		}
@@ -197,22 +201,11 @@ func (r *reader) add(e transcript.Entry) {
 	case line.Role == transcript.RoleAssistant:
 		r.answer(e, line)
 	default:
-		id := line.Queued
-		if id == "" {
-			id = e.ID
-		}
-		m := message{ID: id, Role: line.Role, Parts: []part{}, content: line.Content, first: id, before: r.last}
-		if name := r.names[id]; name != "" {
-			m.ID = name
-		}
-		for _, b := range line.Content {
-			if text := said.Text(b); text != "" {
-				m.Parts = append(m.Parts, part{Type: "text", Text: text})
-			} else if file, ok := fileOf(b); ok {
-				m.Parts = append(m.Parts, file)
-			}
-		}
-		r.all = append(r.all, m)
+		text := cmp.Or(line.Queued, e.ID)
+		r.all = append(r.all, message{
+			ID: cmp.Or(r.names[text], text), Role: line.Role, Parts: partsOf(line.Content),
+			content: line.Content, text: text, before: r.last,
+		})
 	}
 	r.last = e.ID
 }
@@ -223,7 +216,7 @@ func (r *reader) answer(e transcript.Entry, line transcript.MessageLine) {
 	if len(r.all) == 0 || r.all[len(r.all)-1].Role != transcript.RoleAssistant {
 		id := e.ID
 		if len(r.all) > 0 {
-			id = r.all[len(r.all)-1].first
+			id = r.all[len(r.all)-1].text
 		}
 		r.all = append(r.all, message{ID: answerID(id), Role: line.Role, Metadata: &metadata{}})
 	}

@@ -3,7 +3,7 @@ package uistream
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"maps"
 	"strconv"
 
 	"github.com/convolog/convolog/session"
@@ -12,25 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A chunk is one event of a stream.
-type chunk struct {
-	Type         string          `json:"type"`
-	ID           string          `json:"id,omitempty"`
-	MessageID    string          `json:"messageId,omitempty"`
-	Delta        string          `json:"delta,omitempty"`
-	ToolCallID   string          `json:"toolCallId,omitempty"`
-	ToolName     string          `json:"toolName,omitempty"`
-	Input        json.RawMessage `json:"input,omitempty"`
-	Output       any             `json:"output,omitempty"`
-	ErrorText    string          `json:"errorText,omitempty"`
-	ApprovalID   string          `json:"approvalId,omitempty"`
-	Approved     *bool           `json:"approved,omitempty"`
-	Reason       string          `json:"reason,omitempty"`
-	URL          string          `json:"url,omitempty"`
-	MediaType    string          `json:"mediaType,omitempty"`
-	FinishReason string          `json:"finishReason,omitempty"`
-	Metadata     *metadata       `json:"messageMetadata,omitempty"`
-}
+// An object holds the members of a chunk, which is one event of a stream.
+type object = map[string]any
 
 // stream streams the turn of a queued text from its beginning, or from the frame after
 // seen. If the server stops first, the connection is cut, and the client asks again.
@@ -44,8 +27,8 @@ func stream(q *serve.Request, s *session.Session, text, seen string) error {
 	q.Writer.Header().Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
 	m := mapper{open: map[string]bool{}, held: map[string]bool{}}
 	q.Stream(func(ctx context.Context, send func(id, name string, data any) error) error {
-		m.sends = func(c chunk) error { return send("", "", c) }
-		m.send(chunk{Type: "start", MessageID: answerID(text)})
+		m.sends = func(members object) error { return send("", "", members) }
+		m.send("start", object{"messageId": answerID(text)})
 		m.seen = seen
 		for f := range t.Frames(ctx) {
 			if m.add(f); m.step == over || m.err != nil {
@@ -55,7 +38,7 @@ func stream(q *serve.Request, s *session.Session, text, seen string) error {
 		return nil
 	})
 	if m.step != over {
-		return errCut
+		return serve.Invalid("the answer continues on another server") // after the first byte it cuts the connection
 	}
 	_, _ = q.Writer.Write([]byte("data: [DONE]\n\n")) // fails if the client left
 	return nil
@@ -64,9 +47,9 @@ func stream(q *serve.Request, s *session.Session, text, seen string) error {
 // A mapper makes chunks of the frames of a turn. Each answer of the model is a step, with
 // one part for its text. A void draft resets its step, and the client drops the text.
 type mapper struct {
-	sends func(chunk) error
+	sends func(object) error
 	err   error  // of the first chunk that could not be sent
-	seen  string // the client has the chunks of all frames up to this one
+	seen  string // the client received the chunks of all frames up to this one
 
 	step  step
 	text  string          // the ID of the open text part
@@ -76,7 +59,7 @@ type mapper struct {
 
 	total  metadata
 	stop   transcript.StopReason
-	failed string // the reason why the turn has no complete answer
+	failed string // the reason for an incomplete answer
 }
 
 // A step is the state of the last step.
@@ -89,9 +72,11 @@ const (
 	over         // the last chunk was sent
 )
 
-func (m *mapper) send(c chunk) {
+func (m *mapper) send(kind string, members object) {
 	if m.err == nil && m.seen == "" {
-		m.err = m.sends(c)
+		chunk := object{"type": kind}
+		maps.Copy(chunk, members)
+		m.err = m.sends(chunk)
 	}
 }
 
@@ -102,25 +87,25 @@ func (m *mapper) add(f serve.Frame) {
 		m.begin()
 		if m.text == "" {
 			m.text = m.part("text-")
-			m.send(chunk{Type: "text-start", ID: m.text})
+			m.send("text-start", object{"id": m.text})
 		}
-		m.send(chunk{Type: "text-delta", ID: m.text, Delta: f.Text})
+		m.send("text-delta", object{"id": m.text, "delta": f.Text})
 	case "thinking":
 		m.begin()
 		id := m.part("reasoning-")
-		m.send(chunk{Type: "reasoning-start", ID: id})
-		m.send(chunk{Type: "reasoning-delta", ID: id, Delta: f.Text})
-		m.send(chunk{Type: "reasoning-end", ID: id})
+		m.send("reasoning-start", object{"id": id})
+		m.send("reasoning-delta", object{"id": id, "delta": f.Text})
+		m.send("reasoning-end", object{"id": id})
 	case "media":
 		if file, ok := fileOf(f.Block); ok {
 			m.begin()
-			m.send(chunk{Type: "file", URL: file.URL, MediaType: file.MediaType})
+			m.send("file", object{"url": file.URL, "mediaType": file.MediaType})
 		}
 	case "call":
 		m.begin()
 		c, _ := f.Block.(transcript.ToolCallBlock)
 		m.open[c.ID] = true
-		m.send(chunk{Type: "tool-input-available", ToolCallID: c.ID, ToolName: c.Name, Input: inputOf(c)})
+		m.send("tool-input-available", object{"toolCallId": c.ID, "toolName": c.Name, "input": inputOf(c)})
 	case "result":
 		if r, ok := f.Block.(transcript.ToolResultBlock); ok {
 			m.result(r)
@@ -136,7 +121,7 @@ func (m *mapper) add(f serve.Frame) {
 	case "reset":
 		if m.step == running {
 			m.text = ""
-			m.send(chunk{Type: "reset-step"})
+			m.send("reset-step", nil)
 		}
 	case "failed":
 		m.failed = f.Text
@@ -163,19 +148,19 @@ func (m *mapper) begin() {
 	}
 	m.end()
 	m.step = running
-	m.send(chunk{Type: "start-step"})
+	m.send("start-step", nil)
 }
 
 func (m *mapper) end() {
 	m.endText()
 	if m.step != none {
-		m.send(chunk{Type: "finish-step"})
+		m.send("finish-step", nil)
 	}
 }
 
 func (m *mapper) endText() {
 	if m.text != "" {
-		m.send(chunk{Type: "text-end", ID: m.text})
+		m.send("text-end", object{"id": m.text})
 		m.text = ""
 	}
 }
@@ -183,10 +168,10 @@ func (m *mapper) endText() {
 func (m *mapper) result(r transcript.ToolResultBlock) {
 	delete(m.open, r.CallID)
 	if r.IsError {
-		m.send(chunk{Type: "tool-output-error", ToolCallID: r.CallID, ErrorText: said.Result(r)})
+		m.send("tool-output-error", object{"toolCallId": r.CallID, "errorText": said.Result(r)})
 		return
 	}
-	m.send(chunk{Type: "tool-output-available", ToolCallID: r.CallID, Output: outputOf(r)})
+	m.send("tool-output-available", object{"toolCallId": r.CallID, "output": outputOf(r)})
 }
 
 // decide sends a decision. An approval that the client did not ask for has no chunk.
@@ -196,17 +181,17 @@ func (m *mapper) decide(d transcript.Decision) {
 	switch d.Verdict {
 	case transcript.Hold:
 		m.held[d.Call] = true
-		m.send(chunk{Type: "tool-approval-request", ApprovalID: d.Call, ToolCallID: d.CallID})
+		m.send("tool-approval-request", object{"approvalId": d.Call, "toolCallId": d.CallID})
 		return
 	case transcript.Approve:
 		m.open[d.CallID] = true
 	}
 	delete(m.held, d.Call)
 	if asked {
-		m.send(chunk{Type: "tool-approval-response", ApprovalID: d.Call, Approved: new(d.Verdict == transcript.Approve), Reason: d.Reason})
+		m.send("tool-approval-response", object{"approvalId": d.Call, "approved": d.Verdict == transcript.Approve, "reason": d.Reason})
 	}
 	if d.Verdict == transcript.Reject {
-		m.send(chunk{Type: "tool-output-denied", ToolCallID: d.CallID})
+		m.send("tool-output-denied", object{"toolCallId": d.CallID})
 	}
 }
 
@@ -220,16 +205,16 @@ var finishReasons = map[transcript.StopReason]string{
 // other failure is an error.
 func (m *mapper) finish() {
 	m.end()
-	last := chunk{Type: "finish", FinishReason: cmp.Or(finishReasons[m.stop], "other"), Metadata: &m.total}
+	reason := cmp.Or(finishReasons[m.stop], "other")
 	switch m.failed {
 	case "":
 	case "stopped", "aborted", "closed", "lost":
-		m.send(chunk{Type: "abort", Reason: m.failed})
-		last.FinishReason = "interrupted"
+		m.send("abort", object{"reason": m.failed})
+		reason = "interrupted"
 	default:
-		m.send(chunk{Type: "error", ErrorText: "no complete answer: " + m.failed})
-		last.FinishReason = "error"
+		m.send("error", object{"errorText": "no complete answer: " + m.failed})
+		reason = "error"
 	}
-	m.send(last)
+	m.send("finish", object{"finishReason": reason, "messageMetadata": m.total})
 	m.step = over
 }

@@ -3,8 +3,8 @@
 //
 // A post contains a message of the user and gets the answer as a stream. A client that
 // was cut asks for the stream again and gets the answer from its beginning; 204 means
-// that no answer is unfinished. The store holds the history, and a posted history is
-// ignored. The text of an answer is in the store before a client receives it. Tools run
+// that no answer is unfinished. The store holds the history, and the surface ignores
+// a posted history. The text of an answer is in the store before a client receives it. Tools run
 // on the server, and a held call asks the client for its approval.
 package uistream
 
@@ -35,7 +35,7 @@ func New(path, agent string) serve.Surface {
 		{Method: "POST", Path: path, Summary: "Send a message and stream the answer.", Answers: true, In: chatBody{}, Media: mediaEvents, Do: sf.chat},
 		{Method: "GET", Path: path + "/{id}", Summary: "Read the messages of a chat.", Out: []message{}, Do: sf.read},
 		{Method: "GET", Path: path + "/{id}/stream", Summary: "Stream the unfinished answer.", Media: mediaEvents, Do: sf.resume},
-		{Method: "DELETE", Path: path + "/{id}/stream", Summary: "Stop the unfinished answer.", Do: sf.stop},
+		{Method: "DELETE", Path: path + "/{id}/stream", Summary: "Stop the unfinished answer.", Out: map[string]string{}, Do: sf.stop},
 	}}
 }
 
@@ -88,18 +88,11 @@ func (sf surface) open(q *serve.Request, id string) (*session.Session, error) {
 	}
 	q.Header.Del("Idempotency-Key") // the ID is the key
 	s, err = q.Create(sf.agent, id)
-	if !errors.Is(err, fs.ErrExist) {
-		return s, err
+	if errors.Is(err, fs.ErrExist) { // another request made it, or it belongs to another owner
+		return q.Session(sf.agent, id)
 	}
-	if s, got := q.Session(sf.agent, id); got == nil { // another request made it
-		return s, nil
-	}
-	return nil, err
+	return s, err
 }
-
-// keyPrefix begins the idempotency keys of messages, which contain the client's IDs of
-// the messages. Package serve puts "http:" before it.
-const keyPrefix = "ui:"
 
 // say queues a message of the user and streams its answer. A repeated post of a message
 // queues it once. After a rewind to an entry the same message is queued again.
@@ -123,11 +116,11 @@ func say(q *serve.Request, s *session.Session, id, rewound string, content []tra
 // answer; empty means the last message.
 func (sf surface) again(q *serve.Request, s *session.Session, id string, content []transcript.Block) error {
 	running, err := q.Running(s)
+	if err == nil && running != "" {
+		err = session.ErrBusy
+	}
 	if err != nil {
 		return err
-	}
-	if running != "" {
-		return session.ErrBusy
 	}
 	all, err := messages(q.Context(), s)
 	if err != nil {
@@ -153,17 +146,17 @@ func (sf surface) again(q *serve.Request, s *session.Session, id string, content
 	if err := s.Rewind(q.Context(), m.before); err != nil {
 		return err
 	}
-	return say(q, s, m.ID, m.first, content)
+	return say(q, s, m.ID, m.text, content)
 }
 
 // approve records the decisions of a posted answer, and streams the rest of the turn.
 func approve(q *serve.Request, s *session.Session, m message) error {
 	text, err := q.Running(s)
+	if err == nil && text == "" {
+		err = session.ErrConflict
+	}
 	if err != nil {
 		return err
-	}
-	if text == "" {
-		return session.ErrConflict
 	}
 	decided := map[string]bool{}
 	for _, p := range m.Parts {
@@ -233,11 +226,6 @@ func (sf surface) stop(q *serve.Request) error {
 	if err := q.Stop(s); err != nil {
 		return err
 	}
-	q.Writer.WriteHeader(http.StatusNoContent)
+	q.JSON(http.StatusOK, map[string]string{"status": "stopping"})
 	return nil
 }
-
-// answerID returns the ID of the answer to a message of the user.
-func answerID(text string) string { return "answer-" + text }
-
-var errCut = errors.New("the answer continues on another server")
