@@ -71,6 +71,9 @@ func (u *usage) add(of transcript.Usage) {
 
 // blocks returns the content of a message of the user.
 func (m message) blocks() (content []transcript.Block, err error) {
+	if len(m.ID) > 128 || strings.ContainsAny(m.ID, "\x00\n\r") {
+		return nil, serve.Invalid("the ID of the message is longer than 128 bytes, or has line breaks")
+	}
 	for _, p := range m.Parts {
 		switch {
 		case p.Type == "text" && p.Text != "":

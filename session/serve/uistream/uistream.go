@@ -59,25 +59,33 @@ func (sf surface) chat(q *serve.Request) error {
 	if body.ID == "" || len(body.Messages) == 0 {
 		return serve.Invalid("the chat has no id, or no messages")
 	}
+	last := body.Messages[len(body.Messages)-1]
+	if body.Trigger != "regenerate-message" && last.Role == transcript.RoleUser {
+		return sf.send(q, body, last)
+	}
+	s, err := q.Session(sf.agent, body.ID)
+	if err != nil {
+		return err
+	}
+	if body.Trigger == "regenerate-message" {
+		return again(q, s, body.MessageID, nil)
+	}
+	return approve(q, s, last)
+}
+
+func (sf surface) send(q *serve.Request, body chatBody, m message) error {
+	content, err := m.blocks()
+	if err != nil {
+		return err
+	}
 	s, err := sf.open(q, body.ID)
 	if err != nil {
 		return err
 	}
-	last := body.Messages[len(body.Messages)-1]
-	switch {
-	case body.Trigger == "regenerate-message":
-		return sf.again(q, s, body.MessageID, nil)
-	case last.Role != transcript.RoleUser:
-		return approve(q, s, last)
-	}
-	content, err := last.blocks()
-	if err != nil {
-		return err
-	}
 	if body.MessageID != "" {
-		return sf.again(q, s, body.MessageID, content)
+		return again(q, s, body.MessageID, content)
 	}
-	return say(q, s, last.ID, "", content)
+	return say(q, s, m.ID, "", content)
 }
 
 // open returns the session of a chat, and makes it for the first message.
@@ -99,9 +107,6 @@ func (sf surface) open(q *serve.Request, id string) (*session.Session, error) {
 func say(q *serve.Request, s *session.Session, id, rewound string, content []transcript.Block) error {
 	q.Header.Del("Idempotency-Key")
 	if id != "" {
-		if len(id) > 128 || strings.ContainsAny(id, "\x00\n\r") {
-			return serve.Invalid("the ID of the message is longer than 128 bytes, or has line breaks")
-		}
 		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+rewound, "\n"))
 	}
 	text, err := q.Say(s, content, "")
@@ -114,7 +119,7 @@ func say(q *serve.Request, s *session.Session, id, rewound string, content []tra
 // again rewinds to the state before a message of the user, and answers it anew with the
 // content, or with its own content if that is nil. The ID is of the message or of its
 // answer; empty means the last message.
-func (sf surface) again(q *serve.Request, s *session.Session, id string, content []transcript.Block) error {
+func again(q *serve.Request, s *session.Session, id string, content []transcript.Block) error {
 	running, err := q.Running(s)
 	if err == nil && running != "" {
 		err = session.ErrBusy
