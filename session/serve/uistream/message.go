@@ -161,26 +161,34 @@ const keyPrefix = "ui:"
 // answerID returns the ID of the answer to a message of the user.
 func answerID(text string) string { return "answer-" + text }
 
-// messages returns the messages of a session, as the client would have them after the
-// streams of all answers.
-func messages(ctx context.Context, s *session.Session) ([]message, error) {
+// messages returns the messages of a session, equal to the messages that the client makes
+// of the streams of all answers, and the entry of the last rewind.
+func messages(ctx context.Context, s *session.Session) (all []message, rewind string, err error) {
 	names, decisions := map[string]string{}, map[string]transcript.Decision{}
 	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		switch b := e.Body.(type) {
 		case transcript.Queued:
 			if key, ok := strings.CutPrefix(e.Idem, "http:"+keyPrefix); ok {
 				names[e.ID], _, _ = strings.Cut(key, "\n")
 			}
+		case transcript.Rewind:
+			rewind = e.ID
 		case transcript.Decision:
 			decisions[b.Call+"\n"+b.CallID] = b
 		}
 	}
 	r := reader{all: []message{}, names: names, decisions: decisions, last: s.Ref().ID}
-	err := said.Each(ctx, s, r.add)
-	return r.all, err
+	if err = said.Each(ctx, s, r.add); err != nil {
+		return nil, "", err
+	}
+	pending, err := s.Pending(ctx)
+	for _, queued := range pending.Queued {
+		r.user(queued.Entry, queued.Message.Content)
+	}
+	return r.all, rewind, err
 }
 
 // A reader makes messages of the entries of a conversation.
@@ -204,13 +212,16 @@ func (r *reader) add(e transcript.Entry) {
 	case line.Role == transcript.RoleAssistant:
 		r.answer(e, line)
 	default:
-		text := cmp.Or(line.Queued, e.ID)
-		r.all = append(r.all, message{
-			ID: cmp.Or(r.names[text], text), Role: line.Role, Parts: partsOf(line.Content),
-			content: line.Content, text: text, before: r.last,
-		})
+		r.user(cmp.Or(line.Queued, e.ID), line.Content)
 	}
 	r.last = e.ID
+}
+
+func (r *reader) user(text string, content []transcript.Block) {
+	r.all = append(r.all, message{
+		ID: cmp.Or(r.names[text], text), Role: transcript.RoleUser, Parts: partsOf(content),
+		content: content, text: text, before: r.last,
+	})
 }
 
 // answer adds a line of an answer to the last message, which it begins if that is not an

@@ -48,7 +48,7 @@ type chatBody struct {
 	ID        string    `json:"id"`
 	Messages  []message `json:"messages"`
 	Trigger   string    `json:"trigger,omitempty"`   // submit-message or regenerate-message
-	MessageID string    `json:"messageId,omitempty"` // of an edited message, or of the answer to replace
+	MessageID string    `json:"messageId,omitempty"` // not empty: the message takes the place of the one with its ID
 }
 
 func (sf surface) chat(q *serve.Request) error {
@@ -60,32 +60,25 @@ func (sf surface) chat(q *serve.Request) error {
 		return serve.Invalid("the chat has no id, or no messages")
 	}
 	last := body.Messages[len(body.Messages)-1]
-	if body.Trigger != "regenerate-message" && last.Role == transcript.RoleUser {
-		return sf.send(q, body, last)
+	if last.Role != transcript.RoleUser {
+		s, err := q.Session(sf.agent, body.ID)
+		if err != nil {
+			return err
+		}
+		return approve(q, s, last)
 	}
-	s, err := q.Session(sf.agent, body.ID)
-	if err != nil {
-		return err
-	}
-	if body.Trigger == "regenerate-message" {
-		return again(q, s, body.MessageID, nil)
-	}
-	return approve(q, s, last)
-}
-
-func (sf surface) send(q *serve.Request, body chatBody, m message) error {
-	content, err := m.blocks()
+	content, err := last.blocks()
 	if err != nil {
 		return err
 	}
 	s, err := sf.open(q, body.ID)
-	if err != nil {
+	switch anew := body.Trigger == "regenerate-message"; {
+	case err != nil:
 		return err
+	case anew || body.MessageID != "":
+		return again(q, s, last.ID, content, anew)
 	}
-	if body.MessageID != "" {
-		return again(q, s, body.MessageID, content)
-	}
-	return say(q, s, m.ID, "", content)
+	return say(q, s, last.ID, "", content)
 }
 
 // open returns the session of a chat, and makes it for the first message.
@@ -103,11 +96,11 @@ func (sf surface) open(q *serve.Request, id string) (*session.Session, error) {
 }
 
 // say queues a message of the user and streams its answer. A repeated post of a message
-// queues it once. After a rewind to an entry the same message is queued again.
-func say(q *serve.Request, s *session.Session, id, rewound string, content []transcript.Block) error {
+// queues it once at the same place.
+func say(q *serve.Request, s *session.Session, id, place string, content []transcript.Block) error {
 	q.Header.Del("Idempotency-Key")
 	if id != "" {
-		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+rewound, "\n"))
+		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+place, "\n"))
 	}
 	text, err := q.Say(s, content, "")
 	if err != nil {
@@ -116,10 +109,10 @@ func say(q *serve.Request, s *session.Session, id, rewound string, content []tra
 	return stream(q, s, text, "")
 }
 
-// again rewinds to the state before a message of the user, and answers it anew with the
-// content, or with its own content if that is nil. The ID is of the message or of its
-// answer; empty means the last message.
-func again(q *serve.Request, s *session.Session, id string, content []transcript.Block) error {
+// again rewinds to the state before a message of the user and answers it anew: with its
+// own content, or with the given content. A message that is missing, after a kill between
+// the rewind and the message for example, is sent.
+func again(q *serve.Request, s *session.Session, id string, content []transcript.Block, own bool) error {
 	running, err := q.Running(s)
 	if err == nil && running != "" {
 		err = session.ErrBusy
@@ -127,31 +120,21 @@ func again(q *serve.Request, s *session.Session, id string, content []transcript
 	if err != nil {
 		return err
 	}
-	all, err := messages(q.Context(), s)
+	all, rewind, err := messages(q.Context(), s)
 	if err != nil {
 		return err
 	}
-	at := len(all) - 1
-	if id != "" {
-		at = slices.IndexFunc(all, func(m message) bool { return m.ID == id })
+	at := slices.IndexFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser })
+	if at < 0 {
+		return say(q, s, id, rewind, content)
 	}
-	if at > 0 && all[at].Role == transcript.RoleAssistant {
-		at--
+	if own {
+		content = all[at].content
 	}
-	switch {
-	case at < 0 && content != nil: // the client edits a message that never arrived
-		return say(q, s, id, "", content)
-	case at < 0 || all[at].Role != transcript.RoleUser:
-		return fs.ErrNotExist
-	}
-	m := all[at]
-	if content == nil {
-		content = m.content
-	}
-	if err := s.Rewind(q.Context(), m.before); err != nil {
+	if err := s.Rewind(q.Context(), all[at].before); err != nil {
 		return err
 	}
-	return say(q, s, m.ID, m.text, content)
+	return say(q, s, id, all[at].text, content)
 }
 
 // approve records the decisions of a posted answer, and streams the rest of the turn.
@@ -197,7 +180,7 @@ func (sf surface) read(q *serve.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := messages(q.Context(), s)
+	all, _, err := messages(q.Context(), s)
 	if err != nil {
 		return err
 	}
