@@ -151,7 +151,9 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 	if c.Files != nil {
 		mux := http.NewServeMux()
 		mux.Handle("/", c.Files)
-		mux.Handle("/api/", sv)
+		for _, path := range []string{"/api/", "/v1/", "/openapi.json"} {
+			mux.Handle(path, sv)
+		}
 		server.Handler = mux
 	}
 	failed := make(chan error, 1)

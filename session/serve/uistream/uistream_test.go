@@ -101,6 +101,7 @@ type tester struct {
 	url   string
 	store *session.Store
 	sv    *serve.Server
+	web   *http.Client // of its own: the end of another test closes idle connections of the default one
 }
 
 func newTester(t testing.TB) *tester {
@@ -119,7 +120,7 @@ func newTester(t testing.TB) *tester {
 		web.Close()
 		require.NoError(t, store.Close())
 	})
-	return &tester{t, web.URL, store, sv}
+	return &tester{t, web.URL, store, sv, web.Client()}
 }
 
 func (k *tester) request(key, method, path string, body any) *http.Response {
@@ -130,7 +131,7 @@ func (k *tester) request(key, method, path string, body any) *http.Response {
 	require.NoError(k, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := k.web.Do(req)
 	require.NoError(k, err)
 	k.Cleanup(func() { _ = resp.Body.Close() })
 	return resp
