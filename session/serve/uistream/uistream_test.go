@@ -240,7 +240,7 @@ func TestChunks(t *testing.T) {
 			require.Equal(t, http.StatusNoContent, k.request("ann", "GET", "/c/stream", nil).StatusCode)
 			require.Equal(t, http.StatusNoContent, k.request("bob", "GET", "/c/stream", nil).StatusCode)
 			require.Equal(t, http.StatusNotFound, k.request("bob", "GET", "/c", nil).StatusCode)
-			require.Equal(t, http.StatusConflict, k.request("bob", "POST", "", body).StatusCode)
+			require.Equal(t, http.StatusNotFound, k.request("bob", "POST", "", body).StatusCode)
 		})
 	}
 }
