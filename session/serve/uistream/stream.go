@@ -178,15 +178,15 @@ func (m *mapper) result(r transcript.ToolResultBlock) {
 func (m *mapper) decide(d transcript.Decision) {
 	delete(m.open, d.CallID)
 	asked := m.held[d.Call]
-	switch d.Verdict {
-	case transcript.Hold:
+	if d.Verdict == transcript.Hold {
 		m.held[d.Call] = true
 		m.send("tool-approval-request", object{"approvalId": d.Call, "toolCallId": d.CallID})
 		return
-	case transcript.Approve:
-		m.open[d.CallID] = true
 	}
 	delete(m.held, d.Call)
+	if d.Verdict == transcript.Approve {
+		m.open[d.CallID] = true
+	}
 	if asked {
 		m.send("tool-approval-response", object{"approvalId": d.Call, "approved": d.Verdict == transcript.Approve, "reason": d.Reason})
 	}
