@@ -23,27 +23,32 @@ type ownDecision struct {
 
 var verdicts = []transcript.Verdict{transcript.Approve, transcript.Reject, transcript.Hold}
 
-// ownDecide records the decision of the principal's owner on a call, and lets the answer
-// continue. Repeating a decision succeeds.
+// ownDecide records the decision of the principal's owner on a call.
 func (q *Request) ownDecide(s *session.Session, d ownDecision) (n none, err error) {
-	if !slices.Contains(verdicts, d.Verdict) {
-		return n, Invalid("the verdict must be approve, reject or hold")
+	return n, q.Decide(s, q.PathValue("entry"), d.Verdict, d.Reason)
+}
+
+// Decide records a decision of the principal's owner on a call, as [turn.Decide] does,
+// and lets the answer continue. Repeating a decision succeeds.
+func (q *Request) Decide(s *session.Session, call string, verdict transcript.Verdict, reason string) error {
+	if !slices.Contains(verdicts, verdict) {
+		return Invalid("the verdict must be approve, reject or hold")
 	}
-	ctx, call := context.WithoutCancel(q.Context()), q.PathValue("entry")
-	err = turn.Decide(ctx, s, call, d.Verdict, q.Principal.Owner, d.Reason)
+	ctx := context.WithoutCancel(q.Context())
+	err := turn.Decide(ctx, s, call, verdict, q.Principal.Owner, reason)
 	if errors.Is(err, session.ErrConflict) {
 		standing, findErr := verdictOn(ctx, s, call)
 		if findErr != nil {
-			return n, findErr
+			return findErr
 		}
-		if standing == d.Verdict {
+		if standing == verdict {
 			err = nil
 		}
 	}
 	if err == nil {
 		q.sv.answer(s)
 	}
-	return n, err
+	return err
 }
 
 // verdictOn returns the verdict on the calls of an entry, or "" before a decision. For an

@@ -88,6 +88,25 @@ func runningTurn(ctx context.Context, s *session.Session) (string, error) {
 	return pending.Queued[0].Entry, nil
 }
 
+// Running returns the queued text whose answer is unfinished or comes next, for
+// [Request.Turn], or "" if no text waits. It first ends a turn that a dead server left
+// open, so a turn that it returns is alive, or waits for a decision.
+func (q *Request) Running(s *session.Session) (text string, err error) {
+	if err := q.sv.wake(q.Context(), s); err != nil {
+		return "", err
+	}
+	if open, err := isOpen(q.Context(), s); err != nil || !open {
+		pending, pendingErr := s.Pending(q.Context())
+		if err := errors.Join(err, pendingErr); err != nil || len(pending.Queued) == 0 {
+			return "", err
+		}
+		return pending.Queued[0].Entry, nil
+	}
+	e, err := lastDrained(q.Context(), s)
+	f, _ := e.Body.(transcript.MessageLine)
+	return f.Queued, err
+}
+
 // Stop asks the server that answers in a session to stop, even if a rewind took back the
 // answered text. While a call waits for a decision, no responder runs, and this server
 // ends the turn.

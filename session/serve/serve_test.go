@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/openviking"
+	"github.com/convolog/convolog/session/serve/uistream"
 	"github.com/convolog/convolog/session/serve/zyhive"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -77,7 +78,7 @@ func anyone(*http.Request) (serve.Principal, error) { return serve.Principal{Adm
 
 // everything returns all surfaces but the page.
 func everything() []serve.Surface {
-	return []serve.Surface{zyhive.New(), openviking.New("main"), serve.Own()}
+	return []serve.Surface{zyhive.New(), openviking.New("main"), serve.Own(), uistream.New("/api/chat", "main")}
 }
 
 // served is a server over a store.

@@ -19,6 +19,9 @@ import (
 //	thinking   reasoning
 //	call       a call of a tool, in Block
 //	result     the result of a call, in Block
+//	media      an image or a document of an answer, in Block
+//	decision   a decision on a call, in Body
+//	answer     an answer of the model is complete; Body is its first line
 //	reset      the text of the answer so far is void, and the text follows anew
 //	compacted  a compaction
 //	failed     the turn has no complete answer; Text is the reason
@@ -28,6 +31,7 @@ type Frame struct {
 	Kind  string
 	Text  string // of text, thinking and failed
 	Block transcript.Block
+	Body  transcript.Body // of decision and answer; an answer has no ID
 }
 
 const (
@@ -36,6 +40,9 @@ const (
 	frameThinking  = "thinking"
 	frameCall      = "call"
 	frameResult    = "result"
+	frameMedia     = "media"
+	frameDecision  = "decision"
+	frameAnswer    = "answer"
 	frameReset     = "reset"
 	frameCompacted = "compacted"
 	frameFailed    = "failed"
@@ -100,6 +107,8 @@ func (t *tail) take(batch []transcript.Entry) (frames []Frame) {
 			}
 		case transcript.Compaction:
 			m.add(e, Frame{Kind: frameCompacted})
+		case transcript.Decision:
+			m.add(e, Frame{Kind: frameDecision, Body: b})
 		case transcript.Interrupt:
 			if b.Ended != "" {
 				m.add(e, Frame{Kind: frameFailed, Text: b.Ended}, Frame{Kind: frameEnd})
@@ -178,6 +187,7 @@ func (t *tail) answer(m *maker, batch []transcript.Entry) {
 			skip = m.block(e, b, skip)
 		}
 	}
+	m.frames = append(m.frames, Frame{Kind: frameAnswer, Body: batch[first].Body})
 	stop := batch[first].Body.(transcript.MessageLine).StopReason //nolint:forcetypeassert // see above
 	if cut := stop == transcript.StopAborted || stop == transcript.StopError; cut || !calls {
 		last := batch[len(batch)-1]
@@ -229,6 +239,8 @@ func (m *maker) block(e transcript.Entry, b transcript.Block, skip int) int {
 		}
 	case transcript.ToolCallBlock:
 		m.add(e, Frame{Kind: frameCall, Block: b})
+	case transcript.ImageBlock, transcript.DocumentBlock:
+		m.add(e, Frame{Kind: frameMedia, Block: b})
 	}
 	return skip
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/openviking"
+	"github.com/convolog/convolog/session/serve/uistream"
 	"github.com/convolog/convolog/session/serve/zyhive"
 )
 
@@ -37,6 +38,7 @@ type Config struct {
 	Dir        string        // the folder for a made token; empty for none
 	Page       bool          // whether to serve the page
 	Memories   string        // the folder of the memories; empty for none
+	Files      http.Handler  // served at /, for a page that is not of the library; may be nil
 	Window     int           // tokens
 	Grace      time.Duration // time for answers when the server stops
 }
@@ -89,7 +91,7 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 	a := newAgent(c)
 	opts := &serve.Options{
 		Respond:  a.respond,
-		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
+		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main"), uistream.New("/api/chat", "main")},
 	}
 	only := serve.Principal{Admin: true}
 	if c.Memories != "" {
@@ -146,13 +148,23 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 		return err
 	}
 	server := sv.HTTPServer(c.Addr)
+	if c.Files != nil {
+		mux := http.NewServeMux()
+		mux.Handle("/", c.Files)
+		for _, path := range []string{"/api/", "/v1/", "/openapi.json"} {
+			mux.Handle(path, sv)
+		}
+		server.Handler = mux
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	if err := sv.Resume(ctx, &session.ListOptions{Since: time.Now().Add(-24 * time.Hour)}); err != nil {
 		slog.Warn("some sessions were not resumed", "err", err)
 	}
 	url := "http://" + listener.Addr().String()
-	if c.Page && c.Keys == "" {
+	if c.Files != nil && c.Keys == "" {
+		url += "/#" + neturl.Values{"token": {c.Token}}.Encode()
+	} else if c.Page && c.Keys == "" {
 		url += "/page#" + neturl.Values{"token": {c.Token}}.Encode() // a browser sends no fragment
 	}
 	ready(url, c.Token)

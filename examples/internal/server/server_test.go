@@ -96,6 +96,25 @@ func TestToken(t *testing.T) {
 	require.Empty(t, token.Find(dir, u))
 }
 
+// Files are at the root, without a token, and leave the routes of the store as they are.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "index.html"), []byte("page"), 0o600))
+	link, stop := started(t, t.TempDir(), Config{Addr: "localhost:0", Token: "your-key", Files: http.FileServer(http.Dir(dir)), Grace: time.Minute})
+	require.True(t, strings.HasSuffix(link, "/#token=your-key"), link)
+	url, _, _ := strings.Cut(link, "/#")
+	for path, status := range map[string]int{"/": 200, "/x": 404, "/api/chat/c/stream": 401, "/v1/store/sessions": 401, "/openapi.json": 401} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, http.NoBody)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, status, resp.StatusCode, path)
+	}
+	require.NoError(t, stop())
+}
+
 // A server prints the token that it has made, and no given token.
 func TestSaid(t *testing.T) {
 	t.Parallel()

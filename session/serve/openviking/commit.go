@@ -43,8 +43,8 @@ type (
 		Extraction json.RawMessage `json:"memory_extraction_config,omitempty"`
 	}
 	config struct {
-		ID         string    `json:"session_id"`
-		AutoCommit *struct{} `json:"auto_commit_policy"` // always null
+		ID         string `json:"session_id"`
+		AutoCommit any    `json:"auto_commit_policy"` // always null
 	}
 )
 

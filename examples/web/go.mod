@@ -1,0 +1,15 @@
+module github.com/convolog/convolog/examples/web
+
+go 1.26.0
+
+require (
+	github.com/convolog/convolog v0.1.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)

@@ -1,0 +1,543 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/uistream"
+	"github.com/convolog/convolog/session/turn"
+	"github.com/convolog/convolog/transcript"
+)
+
+var rounds = flag.Int("rounds", 20, "`number` of servers to kill")
+
+// The process of a server that is killed.
+const (
+	serverDir  = "CONVOLOG_WEB_DIR"
+	serverAddr = "CONVOLOG_WEB_ADDR"
+)
+
+var built string // the folder of the page and its packages
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if dir := os.Getenv(serverDir); dir != "" {
+		fmt.Fprintln(os.Stderr, serveFolder(dir, os.Getenv(serverAddr)))
+		os.Exit(1)
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		if os.Getenv("CI") != "" {
+			panic(err)
+		}
+		fmt.Println("skipped: there is no npm (Debian: apt-get install npm)")
+		return
+	}
+	var err error
+	if built, err = build(context.Background()); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+func serveFolder(dir, addr string) error {
+	store, err := session.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	sv, err := serve.New(store, &serve.Options{
+		Respond: agent, Surfaces: []serve.Surface{uistream.New("/api/chat", "main")}, Logger: slog.New(slog.DiscardHandler),
+		Auth: serve.Keys(map[string]serve.Principal{"ann": {Owner: "ann"}, "bob": {Owner: "bob"}}),
+	})
+	if err != nil {
+		return err
+	}
+	return sv.HTTPServer(addr).ListenAndServe()
+}
+
+// agent echoes a text slowly. After "tool" it thinks and calls a tool, and after "danger"
+// a tool that a person has to allow. After "void" its first text is void.
+func agent(ctx context.Context, s *session.Session, t *turn.Turn) error {
+	h, err := s.History(ctx)
+	if err != nil {
+		return err
+	}
+	last := h.Messages[len(h.Messages)-1]
+	text := ""
+	for _, b := range last.Content { // after unanswered texts
+		if b, ok := b.(transcript.TextBlock); ok {
+			text = b.Text
+		}
+	}
+	switch {
+	case text == "": // the calls are decided
+		return finishTools(ctx, s, t)
+	case text == "tool" || text == "danger":
+		draft := t.Draft("test", "m", transcript.Made{})
+		if err := errors.Join(draft.Write(ctx, "I look."), draft.Flush(ctx)); err != nil {
+			return err
+		}
+		ids, err := draft.Finish(ctx, &transcript.Response{
+			StopReason: transcript.StopToolUse, Usage: transcript.Usage{Input: 5, CacheRead: 2, Output: 3},
+			Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+				transcript.ThinkingBlock{Thinking: "Which time is it?"},
+				transcript.TextBlock{Text: "I look."},
+				transcript.ToolCallBlock{ID: "call", Name: "clock", Input: json.RawMessage(`{"zone":"UTC"}`)},
+			}},
+		})
+		if err != nil || text == "tool" {
+			return errors.Join(err, finishTools(ctx, s, t))
+		}
+		return turn.Decide(ctx, s, ids[len(ids)-1], transcript.Hold, "policy", "")
+	case text == "void":
+		draft := t.Draft("test", "m", transcript.Made{})
+		if err := errors.Join(draft.Write(ctx, "wrong"), draft.Flush(ctx)); err != nil {
+			return err
+		}
+	}
+	return say(ctx, t, text, 10*time.Millisecond)
+}
+
+func finishTools(ctx context.Context, s *session.Session, t *turn.Turn) error {
+	err := turn.RunTools(ctx, s, 1, func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+		return transcript.ToolResult(c.Call.ID, `{"time":"noon"}`), nil
+	})
+	if err != nil {
+		return err
+	}
+	return say(ctx, t, "It is noon.", 0)
+}
+
+func say(ctx context.Context, t *turn.Turn, text string, pause time.Duration) error {
+	draft := t.Draft("test", "m", transcript.Made{})
+	for _, word := range strings.SplitAfter(text, " ") {
+		if err := errors.Join(draft.Write(ctx, word), draft.Flush(ctx)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	_, err := draft.Finish(ctx, &transcript.Response{
+		Message: transcript.AssistantText(text), StopReason: transcript.StopEndTurn, Usage: transcript.Usage{Input: 1, Output: 1},
+	})
+	return err
+}
+
+// A process is a server that can be killed.
+type process struct {
+	testing.TB
+	dir, addr string
+	cmd       *exec.Cmd
+}
+
+func newProcess(t testing.TB, dir string) *process {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	sv := &process{TB: t, dir: dir, addr: l.Addr().String()}
+	require.NoError(t, l.Close())
+	sv.start()
+	t.Cleanup(func() { sv.kill() })
+	return sv
+}
+
+func (sv *process) url() string { return "http://" + sv.addr + "/api/chat" }
+
+func (sv *process) start() {
+	sv.Helper()
+	sv.cmd = exec.Command(os.Args[0]) //nolint:gosec // this test again
+	sv.cmd.Env = append(os.Environ(), serverDir+"="+sv.dir, serverAddr+"="+sv.addr)
+	sv.cmd.Stderr = os.Stderr
+	require.NoError(sv, sv.cmd.Start())
+	require.Eventually(sv, func() bool {
+		conn, err := net.Dial("tcp", sv.addr)
+		return err == nil && conn.Close() == nil
+	}, time.Minute, 5*time.Millisecond)
+}
+
+func (sv *process) kill() {
+	_ = sv.cmd.Process.Kill()
+	_ = sv.cmd.Wait()
+}
+
+// object is one of JSON.
+type object = map[string]any
+
+// A part is a part of a message of the client.
+type part struct {
+	Type, Text, State string
+	Output            json.RawMessage
+	Approval          *struct{ ID string }
+}
+
+type message struct {
+	ID, Role string
+	Parts    []part
+	Metadata struct {
+		Usage struct{ InputTokens, OutputTokens int }
+	}
+}
+
+func (m message) text() (text string) {
+	for _, p := range m.Parts {
+		if p.Type == "text" {
+			text += p.Text
+		}
+	}
+	return text
+}
+
+// kinds lists the types and states of the parts.
+func (m message) kinds() (kinds []string) {
+	for _, p := range m.Parts {
+		kinds = append(kinds, strings.TrimSuffix(p.Type+" "+p.State, " "))
+	}
+	return kinds
+}
+
+// An event is a line of the client.
+type event struct {
+	ID, Event, Status, Error, Err string
+	Message                       message
+	Messages                      []message
+	Finish                        struct {
+		IsError      bool
+		FinishReason string
+	}
+}
+
+func (e event) last() message { return e.Messages[len(e.Messages)-1] }
+
+// A client is a process of node with the npm packages.
+type client struct {
+	testing.TB
+	in io.Writer
+
+	mu     sync.Mutex // guards events
+	events map[string]chan event
+}
+
+func newClient(t testing.TB) *client {
+	t.Helper()
+	cmd := exec.Command("node", "client.mjs")
+	cmd.Dir, cmd.Stderr = built, os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	c := &client{TB: t, in: in, events: map[string]chan event{}}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewReader(out); ; {
+			line, err := lines.ReadBytes('\n')
+			var e event
+			if err != nil || json.Unmarshal(line, &e) != nil {
+				return
+			}
+			c.of(e.ID) <- e
+		}
+	}()
+	t.Cleanup(func() {
+		_ = in.Close()
+		<-read
+		_ = cmd.Wait()
+	})
+	return c
+}
+
+func (c *client) of(id string) chan event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.events[id] == nil {
+		c.events[id] = make(chan event, 10_000)
+	}
+	return c.events[id]
+}
+
+// A chat is a chat of the client at a server.
+type chat struct {
+	*client
+	id, url string
+}
+
+// do gives the client a command.
+func (ch *chat) do(command string, args object) {
+	ch.Helper()
+	line := object{"do": command, "id": ch.id, "url": ch.url, "token": "ann"}
+	for name, value := range args {
+		line[name] = value
+	}
+	text, err := json.Marshal(line)
+	require.NoError(ch, err)
+	_, err = ch.in.Write(append(text, '\n'))
+	require.NoError(ch, err)
+}
+
+// until returns the end of a command, or the first change that ok accepts, with the longest
+// text before it.
+func (ch *chat) until(command string, ok func(message) bool) (e event, seen string) {
+	ch.Helper()
+	for {
+		select {
+		case e = <-ch.of(ch.id):
+		case <-time.After(time.Minute):
+			require.FailNow(ch, "no event", command)
+		}
+		if e.Message.Role == "assistant" {
+			seen = e.Message.text()
+		}
+		if e.Event == command || e.Event == "seen" && ok != nil && ok(e.Message) {
+			return e, seen
+		}
+	}
+}
+
+// call gives a command and waits for its end.
+func (ch *chat) call(command string, args object) event {
+	ch.Helper()
+	ch.do(command, args)
+	e, _ := ch.until(command, nil)
+	require.Empty(ch, e.Err)
+	return e
+}
+
+func words(name string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%s-%d ", name, i)
+	}
+	return b.String() + "end"
+}
+
+// The client gets texts, reasoning, tools, approvals and usage, and the store returns the
+// same messages.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	sv := newProcess(t, t.TempDir())
+	ch := &chat{newClient(t), "talk", sv.url()}
+	same := func(e event) {
+		t.Helper()
+		require.Equal(t, "ready", e.Status, e.Error)
+		loaded := (&chat{ch.client, "talk", sv.url()}).call("load", nil)
+		require.Len(t, loaded.Messages, len(e.Messages))
+		for i, m := range e.Messages {
+			require.Equal(t, m.ID, loaded.Messages[i].ID)
+			require.Equal(t, m.text(), loaded.Messages[i].text())
+			want, got := m.kinds(), loaded.Messages[i].kinds()
+			slices.Sort(want) // a streamed text is before the reasoning
+			slices.Sort(got)
+			if m.Role == "user" {
+				require.Equal(t, []string{"text"}, got)
+				continue
+			}
+			require.Equal(t, want, got)
+			require.Equal(t, m.Metadata, loaded.Messages[i].Metadata)
+		}
+	}
+
+	e := ch.call("send", object{"text": "hello you"})
+	require.Equal(t, "hello you", e.last().text())
+	require.Equal(t, "stop", e.Finish.FinishReason)
+	same(e)
+
+	e = ch.call("send", object{"text": "tool"})
+	require.Equal(t, []string{"step-start", "text done", "reasoning done", "tool-clock output-available", "step-start", "text done"}, e.last().kinds())
+	require.JSONEq(t, `{"time":"noon"}`, string(e.last().Parts[3].Output))
+	require.Equal(t, 8, e.last().Metadata.Usage.InputTokens)
+	require.Equal(t, 4, e.last().Metadata.Usage.OutputTokens)
+	same(e)
+
+	for _, approved := range []bool{true, false} {
+		e = ch.call("send", object{"text": "danger"})
+		require.Equal(t, "tool-calls", e.Finish.FinishReason)
+		held := e.last().Parts[3]
+		require.Equal(t, "approval-requested", held.State)
+		same(e)
+		again := ch.call("resume", nil) // the same request for an approval
+		require.Equal(t, e.last(), again.last())
+		e = ch.call("decide", object{"approval": held.Approval.ID, "approved": approved, "reason": "because"})
+		want := map[bool]string{true: "output-available", false: "output-denied"}[approved]
+		require.Equal(t, []string{"step-start", "text done", "reasoning done", "tool-clock " + want, "step-start", "text done"}, e.last().kinds())
+		same(e)
+	}
+
+	e = ch.call("send", object{"text": "void"})
+	require.Equal(t, "void", e.last().text())
+	same(e)
+	before := e.Messages
+	e = ch.call("again", nil)
+	require.Equal(t, len(before), len(e.Messages))
+	require.Equal(t, before[len(before)-2], e.Messages[len(before)-2])
+	require.NotEqual(t, before[len(before)-1].ID, e.last().ID)
+	same(e)
+	e = ch.call("send", object{"text": "hello anew", "messageId": before[0].ID})
+	require.Len(t, e.Messages, 2)
+	require.Equal(t, "hello anew", e.last().text())
+	same(e)
+
+	require.Equal(t, "ready", ch.call("resume", nil).Status) // 204
+	ch.do("send", object{"text": words("stop", 1000)})
+	_, _ = ch.until("send", func(m message) bool { return strings.Contains(m.text(), "stop-3") })
+	ch.do("stop", nil)
+	e, seen := ch.until("send", nil)
+	require.Equal(t, "interrupted", e.Finish.FinishReason)
+	require.Equal(t, seen, e.last().text())
+	same(e)
+
+	other := &chat{ch.client, "talk2", sv.url()}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, sv.url()+"/talk", http.NoBody)
+	require.NoError(t, err)
+	for key, status := range map[string]int{"ann": 200, "bob": 404, "eve": 401} {
+		req.Header.Set("Authorization", "Bearer "+key)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, status, resp.StatusCode, key)
+	}
+	require.Equal(t, "ready", other.call("resume", nil).Status, "a new chat")
+}
+
+// A client that leaves in the middle of an answer gets all of it when it asks again, from
+// this server or another.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b := newProcess(t, dir), newProcess(t, dir)
+	ch := &chat{newClient(t), "cut", a.url()}
+	text := words("cut", 100)
+	ch.do("send", object{"text": text})
+	for _, url := range []string{b.url(), a.url(), b.url()} {
+		_, seen := ch.until("", func(m message) bool { return m.Role == "assistant" && len(m.text()) > 20 })
+		require.True(t, strings.HasPrefix(text, seen))
+		ch.do("cut", nil)
+		_, _ = ch.until("cut", nil)
+		ch.url = url
+		ch.do("resume", nil)
+	}
+	e, _ := ch.until("resume", func(m message) bool { return m.text() == text })
+	require.Equal(t, text, e.Message.text()+func() string {
+		if e.Event == "resume" {
+			return e.last().text()
+		}
+		return ""
+	}())
+}
+
+// Servers are killed in the middle of an answer, each with another server on the same
+// store. The text that a client saw is in the store, and every message is there once.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	servers := []*process{newProcess(t, dir), newProcess(t, dir)}
+	c := newClient(t)
+	equal := 0
+	for round := range *rounds {
+		a, b := servers[round%2], servers[(round+1)%2]
+		ch := &chat{c, fmt.Sprint("chat", round/4), a.url()} // four rounds in each chat
+		text, least := words(fmt.Sprint("round", round), 60), 12*(1+random.IntN(20))
+		ch.do("send", object{"text": text})
+		_, seen := ch.until("send", func(m message) bool {
+			return m.Role == "assistant" && len(m.text()) > least && strings.HasPrefix(text, m.text())
+		})
+		if round%3 == 1 { // the answer is read at the other server when its server dies
+			ch.do("cut", nil)
+			_, _ = ch.until("cut", nil)
+			ch.url = b.url()
+			ch.do("resume", nil)
+			_, seen = ch.until("resume", func(m message) bool { return len(m.text()) > least })
+		}
+		a.kill()
+		command := map[bool]string{true: "resume", false: "send"}[round%3 == 1]
+		e, more := ch.until(command, nil)
+		if more != "" {
+			seen = more
+		}
+		if command == "send" {
+			require.True(t, e.Finish.IsError, "round %d: %s", round, e.Error)
+			require.Equal(t, "error", e.Status)
+			if round%3 == 2 {
+				a.start()
+				b = a
+			}
+			ch.url = b.url()
+			ch.call("resume", nil)
+		}
+		require.NotEmpty(t, seen)
+		loaded := ch.call("load", nil)
+		stored := loaded.last()
+		require.Equal(t, "assistant", stored.Role)
+		require.True(t, strings.HasPrefix(stored.text(), seen), "round %d: seen %q, stored %q", round, seen, stored.text())
+		require.True(t, strings.HasPrefix(text, stored.text()), stored.text())
+		require.Equal(t, text, loaded.Messages[len(loaded.Messages)-2].text())
+		if stored.text() == seen {
+			equal++
+		}
+		next := ch.call("send", object{"text": fmt.Sprint("next", round)})
+		require.Equal(t, fmt.Sprint("next", round), next.last().text())
+		require.Len(t, next.Messages, 4*(round%4+1))
+		if b != a {
+			a.start()
+		}
+	}
+	t.Logf("in %d of %d rounds the client had seen the whole stored text", equal, *rounds)
+	for _, sv := range servers {
+		sv.kill()
+	}
+	store, err := session.Open(dir, nil)
+	require.NoError(t, err)
+	defer store.Close()
+	ann, err := store.Scope("ann")
+	require.NoError(t, err)
+	for n := 0; n*4 < *rounds; n++ {
+		s, err := ann.Get(t.Context(), session.Ref{Agent: "main", ID: fmt.Sprint("chat", n)})
+		require.NoError(t, err)
+		var got, want []string
+		for e, err := range s.Entries(t.Context(), "") {
+			require.NoError(t, err)
+			if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeUser {
+				got = append(got, f.Message().Text())
+			}
+		}
+		for round := 4 * n; round < min(4*n+4, *rounds); round++ {
+			want = append(want, words(fmt.Sprint("round", round), 60), fmt.Sprint("next", round))
+		}
+		require.Equal(t, want, got)
+	}
+}
+
+// The built page is one script without addresses of other hosts in its document.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile(filepath.Join(built, "public", "bundle.js"))
+	require.NoError(t, err)
+	require.Greater(t, len(script), 100_000)
+	document, err := os.ReadFile(filepath.Join(built, "public", "index.html"))
+	require.NoError(t, err)
+	require.NotContains(t, string(document), "http")
+}

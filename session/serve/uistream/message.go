@@ -1,0 +1,306 @@
+package uistream
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/serve/internal/said"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A message is a UIMessage of the client. The client chooses the IDs of the
+// user's messages. An answer is one message, whatever number of model calls it took.
+type message struct {
+	ID       string          `json:"id"`
+	Role     transcript.Role `json:"role"`
+	Parts    []part          `json:"parts"`
+	Metadata *metadata       `json:"metadata,omitempty"`
+
+	content      []transcript.Block // of the user
+	text, before string             // the queued text or the entry, and the entry before it
+}
+
+// A part is a part of a [message]. A call of a tool and its result are one part, whose type
+// is "tool-" and the name of the tool.
+type part struct {
+	Type       string          `json:"type"`
+	Text       string          `json:"text,omitempty"`
+	State      string          `json:"state,omitempty"`
+	URL        string          `json:"url,omitempty"`
+	MediaType  string          `json:"mediaType,omitempty"`
+	Filename   string          `json:"filename,omitempty"`
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Input      json.RawMessage `json:"input,omitempty"`
+	Output     any             `json:"output,omitempty"`
+	ErrorText  string          `json:"errorText,omitempty"`
+	Approval   *approval       `json:"approval,omitempty"`
+}
+
+// An approval is a decision on a held call, and without Approved the request for one.
+type approval struct {
+	ID       string `json:"id"` // the entry of the call
+	Approved *bool  `json:"approved,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// metadata of an answer counts the tokens of all its model calls.
+type metadata struct {
+	Usage usage `json:"usage"`
+}
+
+// usage has the members of the SDK's LanguageModelUsage. Input includes cached tokens.
+type usage struct {
+	Input  int `json:"inputTokens"`
+	Output int `json:"outputTokens"`
+	Total  int `json:"totalTokens"`
+	Cached int `json:"cachedInputTokens"`
+}
+
+func (u *usage) add(of transcript.Usage) {
+	u.Input += of.Prompt()
+	u.Output += of.Output
+	u.Cached += of.CacheRead
+	u.Total = u.Input + u.Output
+}
+
+// blocks returns the content of a message of the user.
+func (m message) blocks() (content []transcript.Block, err error) {
+	if len(m.ID) > 128 || strings.ContainsAny(m.ID, "\x00\n\r") {
+		return nil, serve.Invalid("the ID of the message is longer than 128 bytes, or has line breaks")
+	}
+	for _, p := range m.Parts {
+		switch {
+		case p.Type == "text" && p.Text != "":
+			content = append(content, transcript.TextBlock{Text: p.Text})
+		case p.Type == "file":
+			source := transcript.Source{Type: "url", URL: p.URL}
+			if data, ok := strings.CutPrefix(p.URL, "data:"); ok {
+				_, encoded, ok := strings.Cut(data, ";base64,")
+				if _, err := base64.StdEncoding.DecodeString(encoded); !ok || err != nil {
+					return nil, serve.Invalid("the data URL of a file is not base64")
+				}
+				source = transcript.Source{Type: "base64", MediaType: p.MediaType, Data: encoded}
+			}
+			if strings.HasPrefix(p.MediaType, "image/") {
+				content = append(content, transcript.ImageBlock{Source: source})
+			} else {
+				content = append(content, transcript.DocumentBlock{Source: source, Title: p.Filename})
+			}
+		}
+	}
+	if len(content) == 0 {
+		return nil, serve.Invalid("the message is empty")
+	}
+	return content, nil
+}
+
+// fileOf returns the part of an image or a document. Bytes outside of the transcript, or
+// at a provider, have no URL.
+func fileOf(b transcript.Block) (p part, ok bool) {
+	var s transcript.Source
+	p = part{Type: "file", MediaType: "application/octet-stream"}
+	switch b := b.(type) {
+	case transcript.ImageBlock:
+		s, p.MediaType = b.Source, "image/*"
+	case transcript.DocumentBlock:
+		s, p.Filename = b.Source, b.Title
+	}
+	p.URL, p.MediaType = s.URL, cmp.Or(s.MediaType, p.MediaType)
+	switch s.Type {
+	case "base64":
+		p.URL = "data:" + p.MediaType + ";base64," + s.Data
+	case "text":
+		p.URL = "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString([]byte(s.Data))
+	}
+	return p, p.URL != ""
+}
+
+// partsOf returns the texts and files of a message of the user, or of a result.
+func partsOf(content []transcript.Block) []part {
+	parts := []part{}
+	for _, b := range content {
+		if text := said.Text(b); text != "" {
+			parts = append(parts, part{Type: "text", Text: text})
+		} else if file, ok := fileOf(b); ok {
+			parts = append(parts, file)
+		}
+	}
+	return parts
+}
+
+func inputOf(c transcript.ToolCallBlock) json.RawMessage {
+	if len(c.Input) == 0 {
+		return json.RawMessage("{}")
+	}
+	return c.Input
+}
+
+// outputOf returns the output of a tool: the parts of a result with media, the value of a
+// JSON object or array, and otherwise the text.
+func outputOf(r transcript.ToolResultBlock) any {
+	text := said.Result(r)
+	switch data := []byte(strings.TrimSpace(text)); {
+	case slices.ContainsFunc(r.Content, transcript.IsMedia):
+		return partsOf(r.Content)
+	case len(data) > 0 && (data[0] == '{' || data[0] == '[') && json.Valid(data):
+		return json.RawMessage(data)
+	}
+	return text
+}
+
+// keyPrefix begins the idempotency keys of messages, which contain the client's IDs of
+// the messages. Package serve puts "http:" before it.
+const keyPrefix = "ui:"
+
+// answerID returns the ID of the answer to a message of the user.
+func answerID(text string) string { return "answer-" + text }
+
+// messages returns the messages of a session, equal to the messages that the client makes
+// of the streams of all answers, and the entry of the last rewind.
+func messages(ctx context.Context, s *session.Session) (all []message, rewind string, err error) {
+	names, decisions := map[string]string{}, map[string]transcript.Decision{}
+	for e, err := range s.Entries(ctx, "") {
+		if err != nil {
+			return nil, "", err
+		}
+		switch b := e.Body.(type) {
+		case transcript.Queued:
+			if key, ok := strings.CutPrefix(e.Idem, "http:"+keyPrefix); ok {
+				names[e.ID], _, _ = strings.Cut(key, "\n")
+			}
+		case transcript.Rewind:
+			rewind = e.ID
+		case transcript.Decision:
+			decisions[b.Call+"\n"+b.CallID] = b
+		}
+	}
+	r := reader{all: []message{}, names: names, decisions: decisions, last: s.Ref().ID}
+	if err = said.Each(ctx, s, r.add); err != nil {
+		return nil, "", err
+	}
+	pending, err := s.Pending(ctx)
+	for _, queued := range pending.Queued {
+		r.user(queued.Entry, queued.Message.Content)
+	}
+	return r.all, rewind, err
+}
+
+// A reader makes messages of the entries of a conversation.
+type reader struct {
+	all       []message
+	names     map[string]string              // the client's IDs of queued texts
+	decisions map[string]transcript.Decision // the last ones, by call
+	last      string                         // the entry before
+}
+
+func (r *reader) add(e transcript.Entry) {
+	line, ok := e.Body.(transcript.MessageLine)
+	switch {
+	case !ok: // a compaction
+	case line.Kind == transcript.TypeToolResult:
+		for _, b := range line.Content {
+			if b, ok := b.(transcript.ToolResultBlock); ok {
+				r.result(b)
+			}
+		}
+	case line.Role == transcript.RoleAssistant:
+		r.answer(e, line)
+	default:
+		r.user(cmp.Or(line.Queued, e.ID), line.Content)
+	}
+	r.last = e.ID
+}
+
+func (r *reader) user(text string, content []transcript.Block) {
+	r.all = append(r.all, message{
+		ID: cmp.Or(r.names[text], text), Role: transcript.RoleUser, Parts: partsOf(content),
+		content: content, text: text, before: r.last,
+	})
+}
+
+// answer adds a line of an answer to the last message, which it begins if that is not an
+// answer.
+func (r *reader) answer(e transcript.Entry, line transcript.MessageLine) {
+	if len(r.all) == 0 || r.all[len(r.all)-1].Role != transcript.RoleAssistant {
+		id := e.ID
+		if len(r.all) > 0 {
+			id = r.all[len(r.all)-1].text
+		}
+		r.all = append(r.all, message{ID: answerID(id), Role: line.Role, Metadata: &metadata{}})
+	}
+	m := &r.all[len(r.all)-1]
+	if line.Of == "" {
+		m.Parts = append(m.Parts, part{Type: "step-start"})
+		m.Metadata.Usage.add(line.Usage)
+	}
+	for _, b := range line.Content {
+		switch b := b.(type) {
+		case transcript.TextBlock:
+			m.addText(b.Text)
+		case transcript.ThinkingBlock:
+			if b.Thinking != "" {
+				m.Parts = append(m.Parts, part{Type: "reasoning", Text: b.Thinking, State: "done"})
+			}
+		case transcript.ToolCallBlock:
+			m.Parts = append(m.Parts, r.call(e, b))
+		default:
+			if file, ok := fileOf(b); ok {
+				m.Parts = append(m.Parts, file)
+			}
+		}
+	}
+}
+
+// addText adds a text to the text part of the last step.
+func (m *message) addText(text string) {
+	for i := len(m.Parts) - 1; i >= 0 && m.Parts[i].Type != "step-start"; i-- {
+		if m.Parts[i].Type == "text" {
+			m.Parts[i].Text += text
+			return
+		}
+	}
+	if text != "" {
+		m.Parts = append(m.Parts, part{Type: "text", Text: text, State: "done"})
+	}
+}
+
+// call returns the part of a call without a result.
+func (r *reader) call(e transcript.Entry, c transcript.ToolCallBlock) part {
+	p := part{Type: "tool-" + c.Name, ToolCallID: c.ID, State: "input-available", Input: inputOf(c)}
+	d := r.decisions[e.ID+"\n"+c.ID]
+	switch d.Verdict {
+	case transcript.Hold:
+		p.State, p.Approval = "approval-requested", &approval{ID: e.ID}
+	case transcript.Approve:
+		p.State, p.Approval = "approval-responded", &approval{ID: e.ID, Approved: new(true), Reason: d.Reason}
+	case transcript.Reject:
+		p.State, p.Approval = "output-denied", &approval{ID: e.ID, Approved: new(false), Reason: d.Reason}
+	}
+	return p
+}
+
+// result adds the result of a call to the last part of that call.
+func (r *reader) result(b transcript.ToolResultBlock) {
+	if len(r.all) == 0 {
+		return
+	}
+	parts := r.all[len(r.all)-1].Parts
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := &parts[i]
+		switch {
+		case p.ToolCallID != b.CallID || p.ToolCallID == "":
+			continue
+		case b.IsError:
+			p.State, p.ErrorText = "output-error", said.Result(b)
+		default:
+			p.State, p.Output = "output-available", outputOf(b)
+		}
+		return
+	}
+}
