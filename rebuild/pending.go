@@ -10,15 +10,16 @@ import (
 // application resumes or closes it. The zero value means that nothing is unfinished.
 type Pending struct {
 	// Owed is set if it is the model's turn: the history ends with a user message.
-	// System prompts, tools and the note on a failed turn do not count as one. After a
-	// stop, or a summary alone, it is not the model's turn. The fields below have
-	// details.
+	// System prompts and tools do not count as one. A note on a failed turn leaves Owed
+	// as it was; a stop clears it. After a summary alone it is not the model's turn. The
+	// fields below have details.
 	Owed bool `json:"owed,omitempty"`
 	// User is the user text since the last answer or stop.
 	User string `json:"user,omitempty"`
 	// Calls are the calls of the last answer without a result. Older calls without a
-	// result, but with a dispatch or a decision, come first. The history shows an error
-	// result for each call until the real one is appended.
+	// result, but with a dispatch or a decision, come first. They occur if the
+	// conversation has continued while a call was held or waited for a late result. The
+	// history shows an error result for each call until the real one is appended.
 	Calls []PendingCall `json:"calls,omitempty"`
 	// Queued are user texts that wait for the end of the turn.
 	Queued []Queued `json:"queued,omitempty"`

@@ -35,9 +35,15 @@ func work(ctx context.Context, s *session.Session, m guard.Client, run turn.Tool
 		if err := turn.RunTools(ctx, s, 4, run); err != nil {
 			return "", err
 		}
-		pending, err = s.Pending(ctx)
-		if err != nil || pending.Waits() != rebuild.WaitAnswer {
-			return pending.Waits(), err // a person, a tool, or the user is next
+		if pending, err = s.Pending(ctx); err != nil {
+			return "", err
+		}
+		if pending.Cut && pending.Waits() == "" { // an error or a kill has cut the answer
+			if err := turn.Retry(ctx, s); err != nil {
+				return "", err
+			}
+		} else if pending.Waits() != rebuild.WaitAnswer {
+			return pending.Waits(), nil // a person, a tool, or the user is next
 		}
 		answer, err := guard.Complete(ctx, nil, s, m)
 		if answer != nil { // complete, or cut by an error
@@ -71,6 +77,10 @@ func ExampleDecide_loop() {
 	}
 
 	if _, err := s.Append(ctx, transcript.UserText("Book the hotel.")); err != nil {
+		log.Fatal(err)
+	}
+	cut := &transcript.Response{Message: transcript.AssistantText("I will"), StopReason: transcript.StopAborted}
+	if _, err := s.Append(ctx, cut); err != nil { // a restart, for example
 		log.Fatal(err)
 	}
 	wait, err := work(ctx, s, m, run)
@@ -110,7 +120,7 @@ func delegate(ctx context.Context, s *session.Session, c rebuild.PendingCall, m 
 		return transcript.Message{}, err
 	}
 	defer func() { _ = tn.End() }()
-	task := transcript.UserText("Book the hotel.") // from c.Call.Input
+	task := transcript.UserText("Book the hotel.")                                 // from c.Call.Input
 	if _, err := sub.AppendIf(ctx, session.Cond{Idem: "task"}, task); err != nil { // once
 		return transcript.Message{}, err
 	}
