@@ -57,7 +57,7 @@ func work(ctx context.Context, s *session.Session, m guard.Client, run turn.Tool
 }
 
 // offline makes a client of a scripted model.
-func offline(rule guardtest.Rule) guard.Client {
+func offline(rule guardtest.Rule) *httpclient.Client {
 	client := httpclient.Messages("http://any", "key")
 	client.Model, client.HTTP = "model", &http.Client{Transport: &guardtest.Model{Answer: rule}}
 	return client
