@@ -23,11 +23,12 @@ type assembler struct {
 	read        map[string]bool // summarised entries, wherever they are
 	clips       map[string][]clipping
 
-	items   []*item            // of all turns
-	turns   []*turn            // the first one precedes the first user text
-	waiting map[string][]*call // calls of earlier turns without a result
-	now     running
-	late    []int // indexes of items that changed (see touched) or are no longer shown
+	items    []*item            // of all turns
+	turns    []*turn            // the first one precedes the first user text
+	waiting  map[string][]*call // calls of earlier turns without a result
+	statused []*call            // calls with a dispatch or a decision
+	now      running
+	late     []int // indexes of items that changed (see touched) or are no longer shown
 
 	edited    int  // the greatest ord of the hides of lines so far
 	displaced bool // lines follow the last answer because its request lacked them
@@ -383,6 +384,9 @@ func (a *assembler) addStatus(n *node, callID, entry string, said status) {
 	c := a.unanswered(callID, entry)
 	if c == nil || said.state == "" || !c.status.allows(said.state) {
 		return
+	}
+	if c.status.state == "" {
+		a.statused = append(a.statused, c)
 	}
 	c.status = said
 	if !a.tooLate(c, n) {

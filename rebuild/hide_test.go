@@ -154,6 +154,7 @@ func TestEndedTurn(t *testing.T) {
 	f := foldAll(t, nil, hideLines(t, u1, cut, ended))
 	require.False(t, f.Pending().Owed)
 	require.True(t, f.Pending().Cut)
+	require.Equal(t, rebuild.WaitAnswer, f.Pending().Waits())
 	failed := foldAll(t, nil, hideLines(t, u1, ended)).Pending()
 	require.True(t, failed.Owed)
 	require.Equal(t, "Delete old.txt", failed.User)
@@ -163,7 +164,9 @@ func TestEndedTurn(t *testing.T) {
 	for _, lines := range [][]string{{u1, halt}, {u1, cut, halt}, {u1, ended, halt}, {u1, ended, halt, ended, halt}} {
 		p := foldAll(t, nil, hideLines(t, lines...)).Pending()
 		require.False(t, p.Owed)
+		require.False(t, p.Cut)
 		require.Empty(t, p.User)
+		require.Empty(t, p.Waits())
 	}
 	stopped := foldAll(t, nil, hideLines(t, u1, ended, halt, ended, halt, u2))
 	require.Equal(t, []string{"user", "Delete old.txt", note, stop, "Stop"}, said(stopped.History()))

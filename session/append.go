@@ -64,16 +64,18 @@ type Appended struct {
 
 // AppendIf is [Session.Append] under a condition. Check and write are one step,
 // even against other processes.
-func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (Appended, error) {
+func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (_ Appended, err error) {
 	const op = "append"
 	t := s.store.table.Acquire(s.ref)
 	defer s.store.table.Release(t)
 	if len(items) == 0 {
 		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items: nothing was written"))
 	}
+	ctx = s.store.begin(ctx, s.ref, Event{Kind: EventAppendStart})
 	j, _ := jobPool.Get().(*live.Job)
 	*j = live.Job{Ctx: ctx, Owner: s.store.owner, At: s.store.opts.Now(), Idem: cond.Idem, Rev: live.AnyRev}
 	defer jobPool.Put(j)
+	defer s.appended(ctx, j, &err)
 	entries, err := s.build(ctx, j.At, newID, items)
 	if err == nil && j.Idem != "" {
 		entries, err = transcript.WithIdem(entries, j.Idem)

@@ -47,13 +47,14 @@ func TestBreaker(t *testing.T) {
 				return storetest.WholeSummary, nil
 			}),
 		},
-		Observe: func(_ context.Context, e session.Event) {
+		Observe: func(ctx context.Context, e session.Event) context.Context {
 			switch e.Kind { //nolint:exhaustive // the others are not about compactions
 			case session.EventCompactionSkipped:
 				events = append(events, "skipped")
 			case session.EventCompactionStart, session.EventCompactionDone, session.EventCompactionFailed:
 				events = append(events, fmt.Sprintf("%s %d %v", strings.TrimPrefix(string(e.Kind), "compaction-"), e.Failures, e.StandIn))
 			}
+			return ctx
 		},
 	}
 	st := storetest.Open(t, dir, opts)
@@ -136,10 +137,11 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: storetest.Thousands{},
 		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 30_000, Share: 5. / 6}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.ShortSummary))},
-		Observe: func(_ context.Context, e session.Event) {
+		Observe: func(ctx context.Context, e session.Event) context.Context {
 			if e.Kind == session.EventCompactionSkipped && e.Cut.Nothing == session.TooSoon {
 				skipped++
 			}
+			return ctx
 		},
 	})
 	defer storetest.Close(t, st)
@@ -188,10 +190,11 @@ func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 				asked++
 				return " ", nil
 			})},
-			Observe: func(_ context.Context, e session.Event) {
+			Observe: func(ctx context.Context, e session.Event) context.Context {
 				if e.Kind == session.EventCompactionDone {
 					compactions++
 				}
+				return ctx
 			},
 		})
 		s := storetest.Load(t, st, storetest.CLI)
@@ -295,10 +298,11 @@ func TestCompactForHalf(t *testing.T) {
 	var cut compact.Cut
 	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Counter: storetest.Thousands{}, Compact: compact.Options{Keep: compact.Keep{Tokens: 90_000}, Summarizer: compact.SummarizerFunc(storetest.Says(storetest.WholeSummary))},
-		Observe: func(_ context.Context, e session.Event) {
+		Observe: func(ctx context.Context, e session.Event) context.Context {
 			if e.Kind == session.EventCompactionDone {
 				cut = e.Cut
 			}
+			return ctx
 		},
 	})
 	defer storetest.Close(t, st)

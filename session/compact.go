@@ -286,7 +286,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 
 	began := time.Now()
 	failures := l.Failures
-	s.store.tell(ctx, s.ref, Event{Kind: EventCompactionStart, Cut: done.Cut, Failures: failures, StandIn: w.standIn})
+	ctx = s.store.begin(ctx, s.ref, Event{Kind: EventCompactionStart, Cut: done.Cut, Failures: failures, StandIn: w.standIn})
 	defer func() {
 		e := Event{
 			Kind: EventCompactionDone, Took: time.Since(began), Cut: done.Cut, Compaction: done.Compaction,

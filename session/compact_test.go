@@ -112,10 +112,11 @@ func TestSummarizerFails(t *testing.T) {
 			var events []string
 			opts := &session.Options{
 				Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: tt.s, Timeout: 1, Trigger: compact.Trigger{Threshold: 100}},
-				Observe: func(_ context.Context, e session.Event) {
+				Observe: func(ctx context.Context, e session.Event) context.Context {
 					if strings.HasPrefix(string(e.Kind), "compaction") {
 						events = append(events, string(e.Kind))
 					}
+					return ctx
 				},
 			}
 			if !strings.Contains(tt.name, "hangs") {
@@ -364,13 +365,14 @@ func TestCompactRefuses(t *testing.T) {
 	var s *session.Session
 	opts := &session.Options{
 		Compact: compact.Options{Keep: compact.Keep{Turns: 2}},
-		Observe: func(ctx context.Context, e session.Event) {
+		Observe: func(ctx context.Context, e session.Event) context.Context {
 			if e.Kind == session.EventCompactionStart && storetest.ErrOf(s.Compact(ctx, nil)) == nil {
 				t.Error("a compaction in an observer succeeded")
 			}
 			if strings.HasPrefix(string(e.Kind), "compaction-") {
 				events = append(events, e)
 			}
+			return ctx
 		},
 	}
 	st := storetest.Open(t, dir, opts)

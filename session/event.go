@@ -16,7 +16,7 @@ type Event struct {
 	Session Ref           `json:"session"`       // an index if the ID is empty
 	Took    time.Duration `json:"took,omitzero"` // 0 if nothing was timed; in JSON nanoseconds
 	// Entries and Bytes count the writes of an EventAppend; 0 if it was
-	// repeated. Bytes is also the size of an EventSync, from the first to the
+	// repeated or had none. Bytes is also the size of an EventSync, from the first to the
 	// last byte that this process had written since the last sync.
 	Entries int `json:"entries,omitempty"`
 	Bytes   int `json:"bytes,omitempty"`
@@ -63,12 +63,13 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventAppend            EventKind = "append"             // an append, done or failed
+	EventAppendStart       EventKind = "append-start"       // an append begins; an EventAppend ends it
+	EventAppend            EventKind = "append"             // an append, done or failed, or an update that had nothing to append
 	EventSync              EventKind = "sync"               // a sync of a transcript, done or failed; it may serve many appends
 	EventWait              EventKind = "lock-wait"          // a wait for a lock of at least a millisecond, whether it was taken or not
 	EventRepair            EventKind = "repair"             // an unfinished line was ended, or a cut append was found to be superseded
 	EventDamage            EventKind = "damage"             // damage was found while reading
-	EventCompactionStart   EventKind = "compaction-start"   // the summarizer is called
+	EventCompactionStart   EventKind = "compaction-start"   // the summarizer is called; an EventCompactionDone or EventCompactionFailed ends it
 	EventCompactionStep    EventKind = "compaction-step"    // the summarizer reads on, or gives up and another takes over
 	EventCompactionDone    EventKind = "compaction-done"    // the history is compacted
 	EventCompactionFailed  EventKind = "compaction-failed"  // the history was not changed
@@ -78,7 +79,7 @@ const (
 
 // An observer passes events on.
 type observer struct {
-	observe func(ctx context.Context, e Event) // nil if there is none
+	observe func(ctx context.Context, e Event) context.Context // nil if there is none
 
 	mu sync.Mutex // guards the field below
 	// kept are the events that the driver reports while locks are held, each with
@@ -113,11 +114,20 @@ func (o *observer) tell(ctx context.Context, ref Ref, events ...Event) {
 	}
 }
 
-func (o *observer) report(ctx context.Context, e Event) {
+// begin reports the start of an operation and returns the context for the rest of it.
+func (o *observer) begin(ctx context.Context, ref Ref, e Event) context.Context {
+	if o.observe == nil {
+		return ctx
+	}
+	e.Session = ref
+	return o.report(ctx, e)
+}
+
+func (o *observer) report(ctx context.Context, e Event) context.Context {
 	if e.Err != nil {
 		e.Error = e.Err.Error()
 	}
-	o.observe(ctx, e)
+	return o.observe(ctx, e)
 }
 
 // newsOf returns the events for damage and repairs in news.

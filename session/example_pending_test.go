@@ -100,10 +100,11 @@ func ExampleSession_AppendIf() {
 func ExampleOptions_observe() {
 	ctx := context.Background()
 	store := session.OpenDriver(memdriver.New(nil), &session.Options{
-		Observe: func(_ context.Context, e session.Event) {
+		Observe: func(ctx context.Context, e session.Event) context.Context {
 			if e.Kind == session.EventAppend {
 				fmt.Println(e.Kind, e.Session.ID, e.Entries, "entries", e.Err)
 			}
+			return ctx
 		},
 	})
 	defer store.Close()

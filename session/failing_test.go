@@ -208,7 +208,7 @@ func TestReport(t *testing.T) {
 	var told []session.Event
 	var log bytes.Buffer
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{
-		Observe: func(_ context.Context, e session.Event) { told = append(told, e) },
+		Observe: func(ctx context.Context, e session.Event) context.Context { told = append(told, e); return ctx },
 		Logger:  slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	defer storetest.Close(t, st)

@@ -314,10 +314,11 @@ func TestRefusalIsNeverTooSoon(t *testing.T) {
 			m := &guardtest.Model{Window: window, MaxOutput: 1_000, ReserveOutput: true, Answer: guardtest.Always(guardtest.Say("done"))}
 			st := storetest.Open(t, t.TempDir(), &session.Options{
 				Sync: session.SyncNever, Compact: compact.Options{Summarizer: summarizer},
-				Observe: func(_ context.Context, e session.Event) {
+				Observe: func(ctx context.Context, e session.Event) context.Context {
 					if e.Kind == session.EventCompactionSkipped {
 						skipped = append(skipped, e.Cut.Nothing)
 					}
+					return ctx
 				},
 			})
 			defer storetest.Close(t, st)

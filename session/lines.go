@@ -47,15 +47,15 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	}
 	t := s.store.table.Acquire(s.ref)
 	defer s.store.table.Release(t)
-	entries, err = s.prepared(ctx, entries)
+	ctx = s.store.begin(ctx, s.ref, Event{Kind: EventAppendStart})
+	j := &live.Job{Ctx: ctx, Owner: s.store.owner, At: s.store.opts.Now(), Foreign: true, After: driver.Cursor(max(after, 0))}
+	defer s.appended(ctx, j, &err)
+	j.Entries, err = s.prepared(ctx, entries)
 	if err == nil {
-		err = s.adopt(ctx, entries)
+		err = s.adopt(ctx, j.Entries)
 	}
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
-	}
-	j := &live.Job{
-		Ctx: ctx, Owner: s.store.owner, At: s.store.opts.Now(), Entries: entries, Foreign: true, After: driver.Cursor(max(after, 0)),
 	}
 	err = s.submit("append", t, j)
 	return int64(j.Done.End), err

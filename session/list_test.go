@@ -253,7 +253,7 @@ func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 
 func TestInfoJSON(t *testing.T) {
 	var e session.Event
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(_ context.Context, got session.Event) { e = got }})
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(ctx context.Context, got session.Event) context.Context { e = got; return ctx }})
 	defer storetest.Close(t, st)
 	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "x", Owner: "o", Labels: []string{"l"}, TTL: time.Second})
 	require.NoError(t, err)

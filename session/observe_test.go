@@ -26,9 +26,9 @@ func watch(t *testing.T, dir string, sync session.SyncPolicy, kinds ...session.E
 	t.Helper()
 	events := make(chan session.Event, 1000)
 	var st *session.Store
-	st = storetest.Open(t, dir, &session.Options{Sync: sync, Observe: func(ctx context.Context, e session.Event) {
+	st = storetest.Open(t, dir, &session.Options{Sync: sync, Observe: func(ctx context.Context, e session.Event) context.Context {
 		if !slices.Contains(kinds, e.Kind) {
-			return
+			return ctx
 		}
 		events <- e
 		// No lock is held: the observer may use the store.
@@ -40,6 +40,7 @@ func watch(t *testing.T, dir string, sync session.SyncPolicy, kinds ...session.E
 				}
 			}
 		}
+		return ctx
 	}})
 	return st, events
 }
@@ -185,11 +186,12 @@ func TestObserveRepair(t *testing.T) {
 }
 
 // observeDamage collects the damage that a store reports.
-func observeDamage(told *[]transcript.Damage) func(context.Context, session.Event) {
-	return func(_ context.Context, e session.Event) {
+func observeDamage(told *[]transcript.Damage) func(context.Context, session.Event) context.Context {
+	return func(ctx context.Context, e session.Event) context.Context {
 		if e.Kind == session.EventDamage {
 			*told = append(*told, e.Damage)
 		}
+		return ctx
 	}
 }
 
@@ -224,13 +226,14 @@ func TestObserveAppendTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []session.Event
 		st := session.OpenDriver(dawdling{memdriver.New(nil)}, &session.Options{
-			Observe: func(_ context.Context, e session.Event) { events = append(events, e) },
+			Observe: func(ctx context.Context, e session.Event) context.Context { events = append(events, e); return ctx },
 		})
 		defer storetest.Close(t, st)
 		_, err := storetest.Load(t, st, storetest.CLI).Append(t.Context(), transcript.UserText("hello"))
 		require.ErrorIs(t, err, fs.ErrPermission)
-		require.Len(t, events, 1)
-		require.Equal(t, session.EventAppend, events[0].Kind)
-		require.Zero(t, events[0].Took)
+		require.Len(t, events, 2)
+		require.Equal(t, session.EventAppendStart, events[0].Kind)
+		require.Equal(t, session.EventAppend, events[1].Kind)
+		require.Zero(t, events[1].Took)
 	})
 }

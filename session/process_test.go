@@ -170,10 +170,11 @@ func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	st, err := session.Open(args[0], &session.Options{
 		Now: func() time.Time { at("append begun"); return time.Now() },
-		Observe: func(_ context.Context, e session.Event) {
+		Observe: func(ctx context.Context, e session.Event) context.Context {
 			if e.Kind == session.EventAppend {
 				at("append written")
 			}
+			return ctx
 		},
 	})
 	if err != nil {

@@ -185,11 +185,12 @@ func TestRewriteTellsWithoutALock(t *testing.T) {
 	dir := t.TempDir()
 	var s *session.Session
 	appended := 0
-	st := storetest.Open(t, dir, &session.Options{Observe: func(ctx context.Context, e session.Event) {
+	st := storetest.Open(t, dir, &session.Options{Observe: func(ctx context.Context, e session.Event) context.Context {
 		if s != nil && e.Kind == session.EventRepair && e.Tail.Size > 0 {
 			appended++
 			require.NoError(t, storetest.ErrOf(s.Append(ctx, transcript.Custom{Name: "seen"})))
 		}
+		return ctx
 	}})
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)

@@ -67,7 +67,13 @@ type Options struct {
 	// Observe receives every event, with the context of the call that caused it.
 	// It runs in the goroutine of that call, of another one or of a background
 	// sync, and no lock is held. Nil is silent.
-	Observe func(ctx context.Context, e Event)
+	//
+	// Each EventAppendStart and EventCompactionStart is followed by the end of the
+	// operation, see [EventKind]. The context that Observe returns for a start replaces
+	// the caller's: filters, the driver and the summarizer receive it, and so does
+	// Observe with the later events of the operation. It must be derived from ctx. The
+	// result for other events is ignored.
+	Observe func(ctx context.Context, e Event) context.Context
 	// Audit receives an [Action], done or failed, when whole sessions are removed,
 	// archived, trashed, restored, exported, imported or given to an owner. It runs like
 	// Observe. Nil is silent.

@@ -54,10 +54,11 @@ func TestGoneSessionsTakeNoPlace(t *testing.T) {
 func TestAppendEvents(t *testing.T) {
 	var events []session.Event
 	mem := memdriver.New(nil)
-	st := session.OpenDriver(mem, &session.Options{Observe: func(_ context.Context, e session.Event) {
+	st := session.OpenDriver(mem, &session.Options{Observe: func(ctx context.Context, e session.Event) context.Context {
 		if e.Kind == session.EventAppend {
 			events = append(events, e)
 		}
+		return ctx
 	}})
 	s := storetest.Load(t, st, storetest.CLI)
 	size := storetest.Info(t, s).Size
@@ -71,7 +72,7 @@ func TestAppendEvents(t *testing.T) {
 		_, got := s.Update(t.Context(), "decide", func(*session.View) ([]transcript.Item, error) { return nil, err })
 		require.ErrorIs(t, got, err)
 	}
-	require.Len(t, events, 4, "none for an update that writes nothing")
+	require.Len(t, events, 5, "an update that writes nothing has begun, and ends")
 	require.ErrorIs(t, events[3].Err, errWrong)
 	require.Equal(t, 2, events[0].Entries)
 	require.Positive(t, events[0].Bytes)

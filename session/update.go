@@ -40,6 +40,7 @@ func (s *Session) update(
 ) (ids []string, c *transcript.Compaction, err error) {
 	t := s.store.table.Acquire(s.ref)
 	defer s.store.table.Release(t)
+	ctx = s.store.begin(ctx, s.ref, Event{Kind: EventAppendStart})
 	made := 0
 	newIDs := func() string { // the same in every try
 		if made == len(ids) {
@@ -50,6 +51,7 @@ func (s *Session) update(
 	}
 	var items []transcript.Item
 	j := &live.Job{Ctx: ctx, Owner: s.store.owner, At: s.store.opts.Now(), Rev: rev}
+	defer s.appended(ctx, j, &err)
 	j.Decide = func(ctx context.Context) error {
 		made, j.Entries = 0, nil
 		v := &View{s: s, t: t, ctx: ctx}

@@ -121,10 +121,11 @@ func TestUpdateBesideAppends(t *testing.T) {
 // replace messages that its summary has not read.
 func TestUpdateCompletesCompaction(t *testing.T) {
 	var done []transcript.Compaction
-	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(_ context.Context, e session.Event) {
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(ctx context.Context, e session.Event) context.Context {
 		if e.Kind == session.EventCompactionDone {
 			done = append(done, e.Compaction)
 		}
+		return ctx
 	}})
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)

@@ -10,25 +10,27 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// submit writes a job in its turn. It tells the observer about the damage and the repairs
-// that were found, and about the append, and names the session in the error.
+// submit writes a job in its turn. It reports the damage and the repairs that were found
+// to the observer, and names the session in the error.
 func (s *Session) submit(op string, t *live.State, j *live.Job) error {
 	tried := t.Submit(j)
-	done := &j.Done
-	if !tried || done.Err == nil && s.store.opts.Observe == nil {
-		return s.store.wrap(op, s.ref, done.Err)
+	if !tried || j.Done.Err == nil && s.store.opts.Observe == nil {
+		return s.store.wrap(op, s.ref, j.Done.Err)
 	}
-	events := newsOf(t.TakeNews())
-	err := s.store.wrap(op, s.ref, done.Err) // may cause the session to be reread
-	if err != nil || done.Hit || len(j.Entries) > 0 {
-		e := Event{Kind: EventAppend, Took: done.Took, Bytes: done.Bytes, Err: err}
-		if err == nil && !done.Hit {
-			e.Entries = len(j.Entries)
-		}
-		events = append(events, e)
+	return s.store.done(j.Ctx, op, s.ref, j.Done.Err, newsOf(t.TakeNews())...)
+}
+
+// appended reports the end of an append to the observer: of a job, unless it was never
+// submitted.
+func (s *Session) appended(ctx context.Context, j *live.Job, err *error) {
+	if s.store.observe == nil {
+		return
 	}
-	s.store.tell(j.Ctx, s.ref, events...)
-	return err
+	e := Event{Kind: EventAppend, Took: j.Done.Took, Bytes: j.Done.Bytes, Err: *err}
+	if *err == nil && !j.Done.Hit {
+		e.Entries = len(j.Entries)
+	}
+	s.store.tell(ctx, s.ref, e)
 }
 
 // build makes the entries of items and passes them to the filters. No lock is held: filters

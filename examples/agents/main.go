@@ -197,7 +197,7 @@ func (a *agent) summarize(ctx context.Context, req transcript.Request) (*transcr
 }
 
 // observe prints the library's actions on the conversation.
-func (a *agent) observe(_ context.Context, e session.Event) {
+func (a *agent) observe(ctx context.Context, e session.Event) context.Context {
 	switch e.Kind {
 	case session.EventCompactionDone:
 		a.say("The conversation was compacted: %d tokens of it are a summary now.", e.Cut.Covered)
@@ -205,6 +205,7 @@ func (a *agent) observe(_ context.Context, e session.Event) {
 		a.say("The conversation was not compacted: %v", e.Err)
 	default:
 	}
+	return ctx
 }
 
 func (a *agent) say(format string, args ...any) {

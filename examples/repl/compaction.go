@@ -37,7 +37,7 @@ func (c *config) compaction(model guard.Client) (compact.Options, error) {
 
 // storeEvent prints further actions of the store. Callers get failures and
 // print them.
-func (t *terminal) storeEvent(_ context.Context, e session.Event) {
+func (t *terminal) storeEvent(ctx context.Context, e session.Event) context.Context {
 	switch e.Kind {
 	case session.EventCompactionStart:
 		t.note("compact", "summarising %d messages (~%s tokens), keeping ~%s tokens...",
@@ -57,6 +57,7 @@ func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 			thousands(e.Compaction.TokensBefore), thousands(e.Compaction.TokensAfter))
 	default:
 	}
+	return ctx
 }
 
 // guardEvent prints actions of the guard other than calls. The store reports

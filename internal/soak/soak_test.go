@@ -91,7 +91,7 @@ func (k *soaked) begin() {
 }
 
 // observe checks events about the length of the history.
-func (k *soaked) observe(ctx context.Context, e session.Event) {
+func (k *soaked) observe(ctx context.Context, e session.Event) context.Context {
 	switch e.Kind {
 	case session.EventAppend:
 		k.appends++
@@ -117,6 +117,7 @@ func (k *soaked) observe(ctx context.Context, e session.Event) {
 		k.look(ctx)
 	default:
 	}
+	return ctx
 }
 
 // next is the body of the request that another process would send.

@@ -244,8 +244,14 @@ func batchKey(b transcript.Batch, seen map[string]int) string {
 type plan struct {
 	rewind  string // where to rewind first, empty for nowhere
 	fresh   int    // records that the session has not
-	history bool   // some of them make the history
+	known   int    // records that the session has
+	history bool   // some of the fresh records make the history
+	mixed   bool   // a fresh record precedes a known one
 }
+
+// foreign reports whether the fresh records are not those that a program adds to its file
+// after an import.
+func (p plan) foreign() bool { return p.fresh > 0 && (p.mixed || p.known == 0) }
 
 // isPart reports whether a batch of the session is the part of a record of the
 // source that a killed import has left.
@@ -274,6 +280,10 @@ func (im *importing) compare() error {
 		}
 		im.Records++
 		source[b.slot] = b.history
+		if b.entries == nil {
+			im.plan.known++
+			im.plan.mixed = im.plan.fresh > 0
+		}
 		switch was := im.there.batches[b.slot]; {
 		case b.entries != nil:
 			im.plan.fresh++
@@ -288,7 +298,7 @@ func (im *importing) compare() error {
 				order = slices.Delete(slices.Clone(order), known, known+1)
 			}
 			if im.plan.history || known == len(order) || order[known] != b.slot {
-				return diverged(im.Records, "has others in front of it by now")
+				return diverged(im.Records, "comes after a record that was changed or added since")
 			}
 			known++
 		}

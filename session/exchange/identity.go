@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,8 +29,9 @@ var programs = []dialect.Dialect{
 }
 
 // Find returns the session with an ID, or the one that [Import] made of a session with
-// that ID in another program whose ID was not valid here or in use. It returns the
-// errors of [session.Store.Get].
+// that ID in a program of package dialect, or in an array, if the ID was not valid here or
+// in use. For a [Source] with a name of its own keep [Imported].Session, or take IDs that
+// are valid here. It returns the errors of [session.Store.Get].
 func Find(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
 	if err := opened(st); err != nil {
 		return nil, err
@@ -111,12 +113,12 @@ func (im *importing) firstEntry() (transcript.Entry, error) {
 }
 
 // locate finds the session of the source, nil if it is missing, and sets its ID: the one
-// that an earlier import has used, or the first of the IDs below that is valid and no
-// other session's.
+// that the source was exported from, that an earlier import has used, or the first of the
+// others below that is valid and no other session's.
 func (im *importing) locate(ctx context.Context) (*session.Session, error) {
 	derive := func(more, owner string) string { return importID(im.Source, im.first, im.more+more, owner) }
 	var free []string
-	for _, id := range []string{im.kept, im.derived, derive("", im.wanted()), derive(im.Key.String(), im.wanted())} {
+	for i, id := range []string{im.Source.Origin, im.kept, im.derived, derive("", im.wanted()), derive(im.Key.String(), im.wanted())} {
 		if driver.CheckRef(session.Ref{Agent: im.Session.Agent, ID: id}) != nil {
 			continue
 		}
@@ -125,7 +127,9 @@ func (im *importing) locate(ctx context.Context) (*session.Session, error) {
 			return nil, err
 		}
 		if s == nil {
-			free = append(free, id)
+			if i > 0 {
+				free = append(free, id)
+			}
 			continue
 		}
 		if same, err := im.is(ctx, s); same || err != nil {
@@ -230,15 +234,28 @@ func (im *importing) contained(ctx context.Context, s *session.Session) (bool, e
 		}
 		here.add(e)
 	}
+	rest := 0 // entries of the source after its header
 	for rec, err := range im.records {
 		if err != nil {
 			return false, err
 		}
-		if rec.HasEntry() {
-			there.add(rec.Entry)
+		if !rec.HasEntry() || im.isSummary(rec.Entry) {
+			continue
 		}
+		if _, ok := rec.Entry.Body.(transcript.Header); !ok {
+			rest++
+		}
+		there.add(rec.Entry)
 	}
-	return strings.HasPrefix(here.String(), there.String()) && (there.Len() > 0 || here.Len() == 0), nil
+	wordless := rest == 0 || here.Len() == 0 || im.Source.Origin == s.Ref().ID // the source may be
+	return strings.HasPrefix(here.String(), there.String()) && (there.Len() > 0 || wordless), nil
+}
+
+// isSummary reports whether an entry of Claude Code is the summary that begins its file. A
+// reader makes a message of it.
+func (im *importing) isSummary(e transcript.Entry) bool {
+	var row struct{ IsCompactSummary bool }
+	return im.Source.Dialect == dialect.ClaudeCode && json.Unmarshal(e.Line(), &row) == nil && row.IsCompactSummary
 }
 
 // said holds the words of a conversation, with a role where it changes: programs

@@ -324,6 +324,11 @@ func (im *importing) try(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	if !missing && im.Source.Origin == im.Session.ID && im.plan.foreign() {
+		if back, err := im.contained(ctx, s); back || err != nil {
+			return err
+		}
+	}
 	if im.opts.DryRun {
 		im.Created, im.Appended = missing, im.plan.fresh
 		return im.count()

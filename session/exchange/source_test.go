@@ -50,8 +50,10 @@ func saidAt(id string, at time.Time, text string) transcript.Record {
 // damage and the entries that no reader knows.
 func TestImportSource(t *testing.T) {
 	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	first := saidAt("a", noon, "one")
+	first.Entry.App = []byte(`{"author":"anna"}`)
 	own := source{dialect.Session{Dialect: "mine", ID: "1"}, recordsOf(nil,
-		saidAt("a", noon, "one"),
+		first,
 		transcript.Record{Damage: &transcript.Damage{Kind: transcript.DamageMalformed}},
 		transcript.Record{Entry: transcript.Entry{ID: "u", Body: transcript.Unknown{Kind: "odd"}}},
 		saidAt("b", time.Time{}, "two"),
@@ -67,9 +69,9 @@ func TestImportSource(t *testing.T) {
 	for e, err := range s.Entries(t.Context(), report[0].Session.ID) {
 		require.NoError(t, err)
 		require.Regexp(t, `,"crc":"[^"]*"}$`, string(e.Line()))
-		times = append(times, e.Time.Format(time.TimeOnly))
+		times = append(times, e.Time.Format(time.TimeOnly)+string(e.App))
 	}
-	require.Equal(t, []string{"12:00:00", "12:00:00", "12:00:00", "13:00:00"}, times)
+	require.Equal(t, []string{`12:00:00{"author":"anna"}`, "12:00:00", "12:00:00", "13:00:00"}, times)
 	history, _ := importedHistory(t, st, report[0].Session)
 	require.Equal(t, sourceHistory(t, own, nil), history)
 }

@@ -40,7 +40,7 @@ func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.E
 		} else {
 			w.time = e.Time
 		}
-		made[i] = transcript.Entry{Time: w.time, Body: body}
+		made[i] = transcript.Entry{Time: w.time, Body: body, App: e.App}
 		switch {
 		case i < len(ids):
 			made[i].ID = ids[i]

@@ -2,16 +2,15 @@ package turn
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-var errNotCut = fmt.Errorf("%w: the history does not end with an answer that was cut, or its tools may have run: nothing was written", session.ErrConflict)
+const errNotCut = conflict("the history does not end with an answer that was cut, or its tools may have run: nothing was written")
 
-var errOneAppend = fmt.Errorf("%w: the answer was appended together with its question: nothing was written; use Continue", session.ErrConflict)
+const errOneAppend = conflict("the answer was appended together with its question: nothing was written; use Continue")
 
 // Retry takes back an answer that was cut or has failed, so that the model can be asked
 // again. Its text stays in the transcript. If the history ends with anything else, a tool

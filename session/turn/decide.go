@@ -70,12 +70,12 @@ func mark(
 				}
 				it, ok := item(c)
 				if !ok {
-					return nil, fmt.Errorf("%w: the call %s of entry %s is %s: nothing was written", session.ErrConflict, c.Call.Name, c.Entry, c.State)
+					return nil, conflict(fmt.Sprintf("the call %s of entry %s is already %s: nothing was written", c.Call.Name, c.Entry, c.State))
 				}
 				items = append(items, it)
 			}
 			if len(items) == n {
-				return nil, fmt.Errorf("%w: there is no call with the entry ID %q and without a result: nothing was written; use an ID that Pending returns", session.ErrConflict, entry)
+				return nil, conflict(fmt.Sprintf("there is no call with the entry ID %q and without a result: nothing was written; use an ID that Pending returns", entry))
 			}
 		}
 		return items, nil

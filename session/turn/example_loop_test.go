@@ -38,7 +38,7 @@ func work(ctx context.Context, s *session.Session, m guard.Client, run turn.Tool
 		if pending, err = s.Pending(ctx); err != nil {
 			return "", err
 		}
-		if pending.Cut && pending.Waits() == "" { // an error or a kill has cut the answer
+		if pending.Cut && !pending.Owed && len(pending.Calls) == 0 { // an error or a kill has cut the answer
 			if err := turn.Retry(ctx, s); err != nil {
 				return "", err
 			}

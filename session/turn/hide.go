@@ -26,7 +26,7 @@ func Hide(ctx context.Context, s *session.Session, entryIDs ...string) (hidden [
 		ids, err := w.paired(entryIDs)
 		for _, c := range v.Fold().Pending().Calls {
 			if err == nil && slices.Contains(ids, c.Entry) {
-				err = fmt.Errorf("%w: the call %s of entry %s has no result yet: nothing was written; append one first", session.ErrConflict, c.Call.Name, c.Entry)
+				err = conflict(fmt.Sprintf("the call %s of entry %s has no result yet: nothing was written; append one first", c.Call.Name, c.Entry))
 			}
 		}
 		return ids, err

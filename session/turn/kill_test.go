@@ -44,10 +44,11 @@ func turnChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	st, err := session.Open(args[0], &session.Options{
 		Now: func() time.Time { step(); return time.Now() },
-		Observe: func(_ context.Context, e session.Event) {
+		Observe: func(ctx context.Context, e session.Event) context.Context {
 			if e.Kind == session.EventAppend {
 				step()
 			}
+			return ctx
 		},
 	})
 	if err != nil {

@@ -148,10 +148,11 @@ func TestToolOutcomes(t *testing.T) {
 	var events []session.Event
 	st := storetest.Open(t, t.TempDir(), &session.Options{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Observe: func(_ context.Context, e session.Event) { // only one tool panics
+		Observe: func(ctx context.Context, e session.Event) context.Context { // only one tool panics
 			if e.Kind == session.EventToolPanic {
 				events = append(events, e)
 			}
+			return ctx
 		},
 	})
 	defer storetest.Close(t, st)

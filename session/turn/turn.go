@@ -46,3 +46,10 @@ func (t *Turn) End() error { return t.unlock() }
 func failed(op string, s *session.Session, err error) error {
 	return &session.Error{Op: op, Session: s.Ref(), Err: err}
 }
+
+// A conflict is an error that matches [session.ErrConflict], for a call that cannot succeed
+// later either.
+type conflict string
+
+func (c conflict) Error() string        { return string(c) }
+func (c conflict) Is(target error) bool { return target == session.ErrConflict }

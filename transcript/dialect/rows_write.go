@@ -50,6 +50,10 @@ func (r *rowTarget) begin(w *Writer, s Session) (output, error) {
 	})
 	out.row.Updated = s.Created
 	out.row.ID, out.row.file = id, w.unique(file, ".jsonl")
+	origin := rows.Object()
+	origin.OptString("session", cmp.Or(s.Origin, s.ID))
+	origin.OptString("agent", s.Agent)
+	out.log.Rows[0].Value(originMember, origin.End())
 	return out, nil
 }
 

@@ -239,6 +239,23 @@ func TestRowsFolder(t *testing.T) {
 	}
 }
 
+// A file names the ID and the agent of its session, even after a second export.
+func TestRowsOrigin(t *testing.T) {
+	for _, d := range []dialect.Dialect{dialect.Pi, dialect.ClaudeCode, dialect.Codex} {
+		s := dialect.Session{ID: "Not a UUID, é", Agent: "scout", Title: "T", Created: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}
+		for range 2 {
+			files, _ := write(t, d, slices.Values([]dialect.Session{s}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(nil) })
+			back, err := dialect.ReadFolder(files)
+			require.NoError(t, err)
+			read := slices.Collect(back.Sessions())
+			require.Len(t, read, 1)
+			s = read[0]
+			require.Equal(t, []string{"Not a UUID, é", "scout", "T"}, []string{s.Origin, s.Agent, s.Title}, d)
+			require.NotEqual(t, s.Origin, s.ID, d)
+		}
+	}
+}
+
 // The sessions of an agent of OpenClaw are where it looks for them, and its index lists
 // the last used one of each key.
 func TestOpenClawIndex(t *testing.T) {

@@ -29,7 +29,8 @@ type Session struct {
 	ID      string  `json:"id,omitempty"`   // empty if an OpenViking session is the folder itself
 	Key     string  `json:"key,omitempty"`  // routing name, in programs that have one
 	Agent   string  `json:"agent,omitempty"`
-	Owner   string  `json:"owner,omitempty"` // the user in whose folder it is
+	Owner   string  `json:"owner,omitempty"`  // the user in whose folder it is
+	Origin  string  `json:"origin,omitempty"` // ID of the session that a [Writer] wrote here for pi, Claude Code or Codex
 	// Dir is the folder that the session works in, in programs that record it.
 	Dir string `json:"dir,omitempty"`
 	// Title is the session's title by the program or its user, else the
@@ -187,7 +188,7 @@ func (s *Session) survey(each func(rec transcript.Record)) {
 			continue
 		}
 		each(rec)
-		s.setDir(rec.Entry)
+		s.setOrigin(rec.Entry)
 		if t := rec.Entry.Time; !t.IsZero() {
 			if s.Created.IsZero() {
 				s.Created = t
@@ -244,14 +245,20 @@ func (s *Session) survey(each func(rec transcript.Record)) {
 	s.Title = cmp.Or(title.Clean(s.Title), fromText)
 }
 
-// setDir takes the folder of the session from the first row that names it. The first
-// text of the user is the last one that can.
-func (s *Session) setDir(e transcript.Entry) {
+// originMember is a member of the first row that a [Writer] adds for pi, Claude Code and
+// Codex, which ignore it. It holds the ID and the agent of the written session.
+const originMember = "convolog"
+
+// setOrigin takes the folder of the session, and its agent and ID before an export, from
+// the first row that names them. The first text of the user is the last one that can.
+func (s *Session) setOrigin(e transcript.Entry) {
 	switch s.Dialect {
 	case Pi, ClaudeCode, Codex:
 		if s.Dir == "" && s.Messages == 0 {
 			r := fields.Of(e.Line())
 			s.Dir = cmp.Or(r.Str("cwd"), r.Object("payload").Str("cwd"))
+			origin := r.Object(originMember)
+			s.Origin, s.Agent = cmp.Or(s.Origin, origin.Str("session")), cmp.Or(s.Agent, origin.Str("agent"))
 		}
 	default: // it records none
 	}

@@ -101,7 +101,8 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 // Write writes one session. Of s it uses ID, Key, Agent, Title, Dir, Created
 // and Updated, any of which may be empty. The ID stays, so that an import of the files
 // finds the session that they were exported from. An ID that is not the name of a
-// file, or for Claude Code and Codex not a UUID, is replaced by one derived from it.
+// file, or for Claude Code and Codex not a UUID, is replaced by one derived from it; files
+// of pi, Claude Code and Codex hold the first one as well, see [Session].
 //
 // entries are the conversation in order, from a scan or made of a folded
 // history; entries that are not for the model count as lost. A rewind or a clip
