@@ -145,7 +145,7 @@ var formats = []string{
 // package and any xxxtest package; "..." stands for everything.
 var testImports = map[string][]string{
 	"compact":                      formats,
-	"guard/guardtest":              slices.Concat(formats, []string{"guard", "rebuild"}),
+	"guard/guardtest":              slices.Concat(formats, []string{"guard", "guard/httpclient", "rebuild"}),
 	"guard/httpclient":             {"session", "session/driver/memdriver"},
 	"guard":                        slices.Concat(formats, []string{"session", "session/driver/memdriver"}),
 	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
@@ -165,7 +165,7 @@ var testImports = map[string][]string{
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "session/serve/openviking", "session/serve/uistream", "session/serve/zyhive", "session/serve/zyhive/convlog"}),
 	"session/serve/uistream":       {"rebuild", "session/driver/memdriver", "session/turn"},
 	"session/sessiontest":          {"internal/checksum", "session/driver/memdriver"},
-	"session/turn":                 {"compact", "guard", "internal/filedriver", "session/driver", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "transcript/redact"},
+	"session/turn":                 {"compact", "guard", "guard/httpclient", "internal/filedriver", "rebuild/wire", "session/driver", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "transcript/redact"},
 }
 
 // forTests are packages that no running program imports, examples included: only

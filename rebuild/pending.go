@@ -18,8 +18,9 @@ type Pending struct {
 	// User is the user text since the last answer or stop.
 	User string `json:"user,omitempty"`
 	// Calls are the calls of the last answer without a result. Older calls without a
-	// result, but with a dispatch or a decision, come first. The history shows an error
-	// result for each call until the real one is appended.
+	// result, but with a dispatch or a decision, come first. They occur if the
+	// conversation has continued while a call was held or waited for a late result. The
+	// history shows an error result for each call until the real one is appended.
 	Calls []PendingCall `json:"calls,omitempty"`
 	// Queued are user texts that wait for the end of the turn.
 	Queued []Queued `json:"queued,omitempty"`

@@ -45,7 +45,7 @@ func Example() {
 				log.Fatal(err)
 			}
 			body, _, err := anthropic.Format{}.Request(transcript.Request{
-				Model: "m", System: "Be brief." + history.System, Messages: history.Messages,
+				Model: "m", System: history.SystemPrompt("Be brief."), Messages: history.Messages,
 			})
 			if err != nil {
 				log.Fatal(err)

@@ -354,7 +354,8 @@ const (
 type Interrupt struct {
 	By string // who asks; empty if Ended is set
 	// Ended is the reason why earlier texts get no answer: a code, such as
-	// stopped or failed. Empty asks to stop.
+	// stopped or failed. Empty asks to stop. After stopped, a stop by the user, it is
+	// not the model's turn. Other codes change nothing about that.
 	Ended string
 }
 

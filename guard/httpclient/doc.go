@@ -4,7 +4,7 @@
 // one for Chat Completions of OpenAI and its imitators:
 //
 //	client := httpclient.Messages("https://api.anthropic.com", os.Getenv("ANTHROPIC_API_KEY"))
-//	answer, err := guard.Complete(ctx, client, &guard.Guard{Model: "claude-sonnet-4-5"}, s)
+//	answer, err := guard.Complete(ctx, &guard.Guard{Model: "claude-sonnet-4-5"}, s, client)
 //
 // A program that shows text as it arrives calls [Client.Stream] in a guard.Do. For other
 // APIs of package wire, make a Client with the Format, the URL and the headers of the

@@ -132,13 +132,15 @@ func checked(k session.Key) (session.Key, error) {
 // A Source is one session of another program. [dialect.Session] is one; a program
 // with a format of its own implements it, see the example.
 type Source interface {
-	// Info describes the session. Dialect names the program, ID the session there: both
-	// stay the same from import to import. The other fields may be empty.
+	// Info describes the session. Dialect is any name you choose, for example
+	// "roomchat", ID the session there: both stay the same from import to import. The
+	// other fields may be empty.
 	Info() dialect.Session
-	// Records yields the session from its beginning, the same records in each loop: the
-	// entries of a [transcript.NewBatch] for each message, for example, with the times of
-	// [transcript.At] and IDs that only depend on the message. New records come last. A
-	// record with Damage names a place that is not a record. An error ends the sequence.
+	// Records yields the session from its beginning, the same records in each loop. For
+	// each message yield the entries of one [transcript.NewBatch](m.At, newID, msg).
+	// newID must return the same ID at each import, such as the message's number. New
+	// records come last. A record with Damage names a place that is not a record. An
+	// error ends the sequence.
 	Records() iter.Seq2[transcript.Record, error]
 }
 

@@ -320,8 +320,9 @@ func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry
 }
 
 // Resume ends turns that a killed server left open, and answers queued texts, in the
-// sessions that opts selects. A program calls it when it starts. A session that another
-// server answers is left to that server, and taken over when that server ends.
+// sessions that opts selects; nil selects the live ones. A program calls it when it starts,
+// and again after another server of the store was killed. A session that another server
+// answers is left to that server, and taken over when that server ends.
 func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 	infos, err := sv.store.List(ctx, opts)
 	for _, info := range infos {

@@ -51,14 +51,20 @@ func ExampleOwn() {
 	follow := call("key of anna", "GET", "/v1/store/sessions/main/trip/follow", "")
 	for lines := bufio.NewScanner(follow.Body); lines.Scan(); {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		var entry struct{ Type, Text string }
+		var entry struct {
+			Type, Text, Mid, Ended string
+			Stop                   string `json:"stop_reason"`
+		}
 		if !ok || json.Unmarshal([]byte(data), &entry) != nil {
 			continue
 		}
 		if entry.Type == "draft" {
 			fmt.Printf("%q\n", entry.Text) // a client shows it at once
 		}
-		if entry.Type == "assistant" { // the whole answer
+		if entry.Type == "assistant" && entry.Mid == "" && entry.Stop != "tool_use" { // an answer without calls
+			break
+		}
+		if entry.Type == "interrupt" && entry.Ended != "" { // no answer comes
 			break
 		}
 	}

@@ -13,7 +13,9 @@
 //
 // The [Tool] run returns a message such as transcript.ToolResult(call.Call.ID, output).
 // Begin takes the lock by [session.Session.LockTurn]. A program that does not stream appends
-// the answer itself, and one that runs a single turn at a time needs no Begin.
+// the answer itself, and one that runs a single turn at a time needs no Begin. Hold Begin
+// from before Pending until the turn ends: then a dispatched call belongs to a dead process,
+// or waits by [ErrLater].
 //
 // After an answer that was cut, [Retry] takes it back and [Continue] keeps it: then ask the
 // model again.

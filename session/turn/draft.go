@@ -54,9 +54,10 @@ func (d *Draft) Write(ctx context.Context, text string) error {
 	return d.Flush(ctx)
 }
 
-// Flush appends the text that was not appended so far. Flush before a client shows a
-// text, so that a kill loses no text that a person has read. If a filter of the session
-// masks texts, a text that could begin a masked one is held back until more has come.
+// Flush appends the text that was not appended so far. Show a text only after its
+// Flush, so that a kill loses no text that a person has read; collect about 250 ms of
+// text for each. If a filter of the session masks texts, a text that could begin a
+// masked one is held back until more has come.
 // Flush may be called again after an error, after a [*session.NotDurableError] once
 // [session.Session.Recover] has succeeded: no text is appended twice.
 func (d *Draft) Flush(ctx context.Context) error {

@@ -37,6 +37,11 @@ func ExampleRunTools() {
 	}
 
 	// The next process.
+	tn, err := turn.Begin(ctx, s) // no other process runs the turn
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = tn.End() }()
 	err = turn.RunTools(ctx, s, 4, func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 		return transcript.ToolResult(c.Call.ID, c.Call.Name+" is done"), nil
 	})
