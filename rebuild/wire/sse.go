@@ -14,11 +14,10 @@ import (
 // its lines.
 const maxEvent = 64 << 20
 
-// lastTypes are the types of events that end a stream. Gemini has none: its server
-// ends the body.
+// lastTypes are the types of events that end a stream of Anthropic or of OpenAI
+// Responses. Gemini has none: its server ends the body.
 var lastTypes = map[string]bool{
-	"message_stop":       true, // Anthropic
-	"response.completed": true, "response.incomplete": true, "response.failed": true, // OpenAI Responses
+	"message_stop": true, "response.completed": true, "response.incomplete": true, "response.failed": true,
 }
 
 // isLast reports whether a provider sends nothing after an event.
