@@ -1,14 +1,15 @@
 package httpclient
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +24,10 @@ import (
 // call; then several goroutines may use it.
 type Client struct {
 	// Format renders requests and reads answers: a Format of package wire. An answer
-	// whose media type is JSON or HTML is read whole, and any other as a stream.
+	// is a stream if it begins like one, whatever its media type. Any other is read
+	// whole. A call without a Format fails.
 	Format Format
-	// URL receives the requests.
+	// URL receives the requests. Its query is secret like Header.
 	URL string
 	// Header goes into each request. Errors never contain its secrets: values of 12
 	// bytes or more.
@@ -37,8 +39,8 @@ type Client struct {
 	HTTP *http.Client
 	// Attempts is the number of times to send a request; 0 means 4, and 1 never repeats.
 	Attempts int
-	// MaxWait is the longest wait before an attempt, even if the service asks for a
-	// longer one; 0 means a minute.
+	// MaxWait is the longest wait before an attempt; 0 means a minute. If the service
+	// asks for a longer one, the client returns the refusal at once.
 	MaxWait time.Duration
 	// MaxAnswer limits the bytes of an answer; 0 means 64 MiB.
 	MaxAnswer int64
@@ -84,9 +86,13 @@ func (c *Client) Complete(ctx context.Context, req transcript.Request) (*transcr
 // Stream is like Complete, and calls show for each piece of the answer. An answer that
 // is not streamed is one piece. With a nil error the answer is complete. If ctx, the
 // network or the limit of its size cuts the answer, Stream returns the received part
-// with the error. If no part was received, the answer is nil. A refusal is a
-// [*wire.APIError], which [guard.Classify] understands.
+// with the error. If no part was received, the answer is nil. A failure after the end of
+// the answer is ignored. A refusal is a [*wire.APIError], which [guard.Classify]
+// understands.
 func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+	if c.Format == nil {
+		return nil, errors.New("httpclient: Client.Format is nil")
+	}
 	req.Model, req.MaxOutput = cmp.Or(req.Model, c.Model), cmp.Or(req.MaxOutput, c.MaxOutput)
 	body, _, err := c.Format.Request(req)
 	if err != nil {
@@ -96,11 +102,14 @@ func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(w
 		a := attempt{c: c, show: show}
 		answer, err := a.run(ctx, body)
 		again := err != nil && answer == nil && !a.shown && n < cmp.Or(c.Attempts, 4) && ctx.Err() == nil && passes(err)
-		if again && wait(ctx, waitOf(n, a.header.Get("Retry-After"), cmp.Or(c.MaxWait, time.Minute))) {
+		if again && wait(ctx, n, a.header.Get("Retry-After"), cmp.Or(c.MaxWait, time.Minute)) {
 			continue
 		}
-		err = c.redact(err)
-		if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		if err == nil {
+			return answer, nil
+		}
+		err = secretsOf(c.URL, c.Header).redact(err)
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			err = errors.Join(ctx.Err(), err)
 		}
 		return answer, err
@@ -125,8 +134,12 @@ func (a *attempt) run(ctx context.Context, body []byte) (*transcript.Response, e
 	client := *cmp.Or(a.c.HTTP, http.DefaultClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
-	if err != nil {
-		return nil, &cutError{cmp.Or(ctx.Err(), err)}
+	switch {
+	case err == nil:
+	case isCut(err):
+		return nil, &cutError{err}
+	default:
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
 	a.header = resp.Header
@@ -137,35 +150,74 @@ func (a *attempt) run(ctx context.Context, body []byte) (*transcript.Response, e
 		refusal.RequestID = cmp.Or(refusal.RequestID, id)
 		return nil, refusal
 	}
-	answer, err := a.read(&reader{ctx: ctx, r: resp.Body, left: cmp.Or(a.c.MaxAnswer, 64<<20)})
+	answer, err := a.read(bufio.NewReader(&reader{ctx: ctx, r: resp.Body, left: cmp.Or(a.c.MaxAnswer, 64<<20)}))
 	if answer != nil {
 		answer.RequestID = cmp.Or(id, answer.RequestID)
+	}
+	if err == nil {
+		drain(resp.Body)
 	}
 	return answer, err
 }
 
+// drain reads the end of a body, because a connection is only used again after it. A
+// server that does not end its body soon loses the connection.
+func drain(body io.ReadCloser) {
+	timer := time.AfterFunc(100*time.Millisecond, func() { _ = body.Close() })
+	defer timer.Stop()
+	_, _ = io.CopyN(io.Discard, body, 4<<10)
+}
+
 // read reads an answer. With an error it returns the part so far, or nil without any.
-func (a *attempt) read(body io.Reader) (*transcript.Response, error) {
-	if media := a.header.Get("Content-Type"); strings.Contains(media, "json") || strings.Contains(media, "html") {
+func (a *attempt) read(body *bufio.Reader) (*transcript.Response, error) {
+	if isWhole(body, a.header.Get("Content-Type")) {
 		return a.readWhole(body)
 	}
 	stream := a.c.Format.NewStream()
+	var invalid error // an event, not the connection
 	err := wire.ReadSSE(body, func(event []byte) error {
-		d, err := stream.Add(event)
-		if err == nil && d != (wire.Delta{}) {
+		var d wire.Delta
+		if d, invalid = stream.Add(event); invalid == nil && d != (wire.Delta{}) {
 			a.shown = true
 			a.show(d)
 		}
-		return err
+		return invalid
 	})
 	answer := stream.Response()
-	if err == nil && answer.StopReason == transcript.StopAborted {
+	switch {
+	case invalid != nil:
+	case answer.StopReason != transcript.StopAborted:
+		err = nil
+	case err == nil:
 		err = &cutError{io.ErrUnexpectedEOF}
 	}
 	if err != nil && len(answer.Message.Content) == 0 {
 		return nil, err
 	}
 	return answer, err
+}
+
+// fields begin a stream of server-sent events.
+var fields = []string{"data:", "event", "id:", "retry", "\uFEFF"}
+
+// isWhole reports whether a body is not a stream. Some services name another media type,
+// or none: no stream begins like JSON or HTML, and an undeclared one begins with a field.
+func isWhole(body *bufio.Reader, media string) bool {
+	for n := 0; ; n++ {
+		begin, err := body.Peek(n + 1)
+		switch {
+		case err != nil:
+			return false
+		case strings.ContainsRune(" \t\r\n", rune(begin[n])):
+		case strings.ContainsRune("{[<", rune(begin[n])):
+			return true
+		case begin[n] == ':' || strings.Contains(media, "event-stream"):
+			return false
+		default:
+			begin, _ = body.Peek(n + len("data:")) // fewer at the end of the body
+			return !slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(string(begin[n:]), f) })
+		}
+	}
 }
 
 func (a *attempt) readWhole(body io.Reader) (*transcript.Response, error) {
@@ -201,29 +253,4 @@ func (r *reader) Read(p []byte) (int, error) {
 		err = &cutError{err}
 	}
 	return n, err
-}
-
-// redact removes the values of the headers from an error.
-func (c *Client) redact(err error) error {
-	if err == nil {
-		return nil
-	}
-	var pairs []string
-	for _, values := range c.Header {
-		for word := range strings.FieldsSeq(strings.Join(values, " ")) {
-			if len(word) >= 12 {
-				pairs = append(pairs, word, "[key]")
-			}
-		}
-	}
-	secret := strings.NewReplacer(pairs...)
-	if refusal, ok := errors.AsType[*wire.APIError](err); ok {
-		clean := *refusal
-		clean.Message = secret.Replace(clean.Message)
-		return &clean
-	}
-	if text := err.Error(); secret.Replace(text) != text {
-		return errors.New(secret.Replace(text))
-	}
-	return fmt.Errorf("httpclient: %w", err)
 }

@@ -19,9 +19,16 @@
 //   - the stream reports an overload or an error of the server
 //
 // It does so only before it has shown any part of the answer. It waits for the time in
-// Retry-After, as seconds or as a date. Without this header it waits a second, and then
-// twice as long each time. It returns other refusals at once, for example an exhausted
-// quota, an overflow, or a refused part: package guard cures the last two.
+// Retry-After, as seconds or as a date. Without a time in the future it waits a second,
+// and then twice as long each time. It returns other failures at once: a wait above
+// [Client.MaxWait], an unknown certificate, an invalid URL or header, an exhausted quota,
+// an overflow, or a refused part. Package guard cures the last two.
+//
+// # Secrets
+//
+// Errors contain no secrets: long values of [Client.Header], and of the query of
+// [Client.URL], become "[key]". This includes the fields of a [wire.APIError] and of a
+// [url.Error].
 //
 // # Limits
 //

@@ -6,11 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
 )
 
 // maxEvent limits the bytes of data of one server-sent event, and of each of
 // its lines.
 const maxEvent = 64 << 20
+
+// lastTypes are the types of events that end a stream of Anthropic or of OpenAI
+// Responses. Gemini has none: its server ends the body.
+var lastTypes = map[string]bool{
+	"message_stop": true, "response.completed": true, "response.incomplete": true, "response.failed": true,
+}
+
+// isLast reports whether a provider sends nothing after an event.
+func isLast(event []byte) bool {
+	return string(event) == "[DONE]" || lastTypes[js.String(event, "type")]
+}
 
 // ReadSSE reads server-sent events from r and calls f with the data of each
 // event, its data lines joined by newlines; f may use the data until it
@@ -18,20 +31,24 @@ const maxEvent = 64 << 20
 // providers' data contains the type. Lines end with LF, CRLF or CR. An event or
 // a line of more than 64 MiB is an error.
 //
-// It returns nil at the end of r, and the first error of r or f unchanged. Data
-// at the end of r is an event even without the last blank line, which some
-// servers leave out; if r fails it is not.
+// It returns nil at the end of r, and the first error of r or f unchanged. It
+// also returns nil after the last event of a provider, without reading on: some
+// servers keep the connection open, or break it. These events are [DONE] and the
+// types message_stop, response.completed, response.incomplete and
+// response.failed. Data at the end of r is an event even without the last blank
+// line, which some servers leave out; if r fails it is not.
 func ReadSSE(r io.Reader, f func(event []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxEvent)
 	lines.Split(splitLine())
 	var data []byte // of the event so far, each line with its newline
-	emit := func() error {
+	emit := func() (last bool, err error) {
 		event := bytes.TrimSuffix(data, []byte("\n"))
 		if data = data[:0]; len(event) == 0 {
-			return nil
+			return false, nil
 		}
-		return f(event)
+		last = isLast(event)
+		return last, f(event)
 	}
 	for first := true; lines.Scan(); first = false {
 		line := lines.Bytes()
@@ -39,7 +56,7 @@ func ReadSSE(r io.Reader, f func(event []byte) error) error {
 			line = bytes.TrimPrefix(line, []byte("\uFEFF"))
 		}
 		if len(line) == 0 {
-			if err := emit(); err != nil {
+			if last, err := emit(); last || err != nil {
 				return err
 			}
 		}
@@ -58,7 +75,8 @@ func ReadSSE(r io.Reader, f func(event []byte) error) error {
 	case err != nil:
 		return err
 	}
-	return emit()
+	_, err := emit()
+	return err
 }
 
 // splitLine returns a function that splits a stream into lines. It returns a line

@@ -64,6 +64,32 @@ func TestReadSSEErrors(t *testing.T) {
 	}
 }
 
+// After the last event of a provider nothing more is read: no later event, no error,
+// and no byte of a connection that stays open.
+func TestReadSSELast(t *testing.T) {
+	for _, last := range []string{
+		"[DONE]", `{"type":"message_stop"}`, `{"response":{"output":[]},"type": "response.completed"}`,
+		`{"type":"response.incomplete"}`, `{"type":"response.failed"}`,
+	} {
+		for _, end := range []string{"\n", "\r\n", "\r"} {
+			r := io.MultiReader(strings.NewReader("data: a"+end+end+"data: "+last+end+end), iotest.ErrReader(io.ErrUnexpectedEOF))
+			var got []string
+			err := wire.ReadSSE(iotest.OneByteReader(r), func(event []byte) error {
+				got = append(got, string(event))
+				return nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, []string{"a", last}, got)
+		}
+	}
+	stop := errors.New("stop")
+	require.ErrorIs(t, wire.ReadSSE(strings.NewReader("data: [DONE]\n\n"), func([]byte) error { return stop }), stop)
+	n := 0
+	err := wire.ReadSSE(strings.NewReader("data: {\"type\":\"message_delta\"}\n\ndata: {\"text\":\"[DONE]\"}\n\ndata: x\n\n"), func([]byte) error { n++; return nil })
+	require.NoError(t, err)
+	require.Equal(t, 3, n, "events that are not the last one")
+}
+
 // Each event arrives at once, without waiting for more data.
 func TestReadSSEIncremental(t *testing.T) {
 	for _, end := range []string{"\n", "\r\n", "\r"} {
