@@ -34,7 +34,7 @@ type CommitOptions struct {
 	Leave int
 	// Unanswered also closes a turn that waits for an answer, for sessions that only
 	// record messages. Calls without a result still keep their turn open, and so does
-	// a running turn: Commit holds the turn lock to exclude one.
+	// a running turn: Commit takes the turn lock for its append to exclude one.
 	Unanswered bool
 	// Now is the clock of [Commits]; nil is [time.Now].
 	Now func() time.Time
@@ -84,25 +84,14 @@ const (
 // else of its first line other than a heading. If the summarizer fails or takes
 // too long, compact.Extractive replaces it, without an error.
 //
-// Without Unanswered no lock is held while the overview is written. If another commit, a compaction
-// or a rewind intervenes, Commit begins again, and calls the summarizer again if
-// there are still messages to commit; after five tries the error matches
+// No lock is held while the overview is written. If another commit, a compaction or a
+// rewind intervenes, or with Unanswered a turn or an answer, Commit begins again. It calls the
+// summarizer again if there are still messages to commit; after five tries the error matches
 // [session.ErrConflict]. After an erase it matches [session.ErrReplaced]. After an
 // error no chapter was closed; only a [*session.NotDurableError] leaves that
 // uncertain.
 func Commit(ctx context.Context, s *session.Session, opts *CommitOptions) (done Committed, err error) {
 	o := *cmp.Or(opts, new(CommitOptions))
-	if o.Unanswered {
-		unlock, err := s.LockTurn(ctx, false)
-		switch {
-		case err == nil:
-			defer func() { _ = unlock() }() // a lock ends with its process at the latest
-		case errors.Is(err, session.ErrBusy):
-			o.Unanswered = false
-		default:
-			return done, err
-		}
-	}
 	const tries = 5
 	for range tries {
 		if done, err = commit(ctx, s, o); !errors.Is(err, session.ErrConflict) {
@@ -137,6 +126,14 @@ type closing struct {
 // they change before the append.
 func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Committed, error) {
 	a := closing{s: s, opts: opts}
+	switch unlock, err := a.lock(ctx); {
+	case errors.Is(err, session.ErrBusy):
+		a.opts.Unanswered = false
+	case err != nil:
+		return Committed{}, err
+	default:
+		unlock()
+	}
 	if err := a.survey(ctx); err != nil {
 		return Committed{}, err
 	}
@@ -156,6 +153,14 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 	if err != nil {
 		return Committed{}, fmt.Errorf("memory: commit of session %s/%s: %w", s.Ref().Agent, s.Ref().ID, err)
 	}
+	unlock, err := a.lock(ctx)
+	if errors.Is(err, session.ErrBusy) { // a turn began
+		err = session.ErrConflict
+	}
+	if err != nil {
+		return Committed{}, err
+	}
+	defer unlock()
 	ids, err := s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
 		line, err := a.line(ctx, v)
 		if err != nil || a.cut.At == 0 {
@@ -176,6 +181,16 @@ func commit(ctx context.Context, s *session.Session, opts CommitOptions) (Commit
 	}, nil
 }
 
+// lock takes the turn lock if the commit closes a turn without an answer. The error
+// matches ErrBusy if a turn is running.
+func (a *closing) lock(ctx context.Context) (unlock func(), err error) {
+	if !a.opts.Unanswered {
+		return func() {}, nil
+	}
+	free, err := a.s.LockTurn(ctx, false)
+	return func() { _ = free() }, err // a lock ends with its process at the latest
+}
+
 // survey finds the entries of the chapter, and the messages for the overview. It fails if
 // no append is possible.
 func (a *closing) survey(ctx context.Context) error {
@@ -188,6 +203,7 @@ func (a *closing) survey(ctx context.Context) error {
 		a.options, err = v.CompactOptions(&compact.Options{Summarizer: a.opts.Summarizer, Timeout: a.opts.Timeout})
 		a.rev, a.end, a.history, a.failures = info.Rev, v.End(), v.Fold().History(), failures(v)
 		a.to, open = closed(v.Fold(), a.opts.Leave, a.opts.Unanswered)
+		a.opts.Unanswered = a.opts.Unanswered && v.Fold().Pending().Owed
 		a.commit.Owner = info.Owner
 		return nil, err
 	})
@@ -341,9 +357,13 @@ func (a *closing) line(ctx context.Context, v *session.View) (transcript.Commit,
 		if err != nil {
 			return transcript.Commit{}, err
 		}
-		switch rec.Entry.Body.(type) {
+		switch b := rec.Entry.Body.(type) {
 		case transcript.Commit, transcript.Compaction, transcript.Rewind:
 			return transcript.Commit{}, session.ErrConflict
+		case transcript.MessageLine: // the answer belongs to the chapter's last turn
+			if a.opts.Unanswered && b.Role == transcript.RoleAssistant {
+				return transcript.Commit{}, session.ErrConflict
+			}
 		}
 		now.add(rec.Entry)
 	}

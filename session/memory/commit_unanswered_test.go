@@ -1,10 +1,12 @@
 package memory_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
@@ -55,6 +57,40 @@ func TestCommitUnanswered(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, again.End())
 		require.Contains(t, storetest.History(t, s), "sugar?")
+	})
+}
+
+// A turn may begin while the overview is written. If it ended, the chapter has its answer;
+// if it runs, its messages stay.
+func TestCommitTurnBegins(t *testing.T) {
+	t.Parallel()
+	each(t, vikingly(), func(t *testing.T, st *session.Store) {
+		for name, want := range map[string]memory.Committed{"ends": {Chapter: "chapter_001", Messages: 2}, "runs": {Reason: "turn_open", Open: 1}} {
+			s := storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: name})
+			storetest.Add(t, s, transcript.UserText("tea?"))
+			var running *turn.Turn
+			meanwhile := compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
+				if running != nil {
+					return viking, nil
+				}
+				var err error
+				if running, err = turn.TryBegin(ctx, s); err != nil {
+					return "", err
+				}
+				if name == "ends" {
+					storetest.Add(t, s, storetest.Answer("green"))
+					require.NoError(t, running.End())
+				}
+				return viking, nil
+			})
+			done := commit(t, s, &memory.CommitOptions{Unanswered: true, Summarizer: meanwhile})
+			require.NotNil(t, running)
+			require.NoError(t, running.End())
+			require.Equal(t, want, memory.Committed{Reason: done.Reason, Open: done.Open, Chapter: done.Chapter, Messages: done.Messages}, name)
+			if name == "ends" {
+				require.Equal(t, []string{"tea?", "green"}, inChapter(t, s, "chapter_001"))
+			}
+		}
 	})
 }
 
