@@ -223,7 +223,7 @@ func served(t *testing.T, opts *serve.Options) (string, *session.Store) {
 	t.Helper()
 	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	opts.Surfaces, opts.Logger = []serve.Surface{serve.Page(), zyhive.New(), openviking.New("main")}, slog.New(slog.DiscardHandler)
+	opts.Surfaces, opts.Logger = []serve.Surface{serve.Page(), zyhive.New(), openviking.New("main", nil)}, slog.New(slog.DiscardHandler)
 	if opts.Auth == nil {
 		opts.Auth = func(*http.Request) (serve.Principal, error) { return serve.Principal{Admin: true}, nil }
 	}

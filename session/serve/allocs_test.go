@@ -23,7 +23,7 @@ func TestAppendAllocs(t *testing.T) {
 	defer storetest.Close(t, store)
 	sv, err := serve.New(store, &serve.Options{Surfaces: everything(), Auth: anyone, Logger: quiet})
 	require.NoError(t, err)
-	s, err := store.Create(t.Context(), session.Key{Agent: "main"}, nil)
+	s, err := store.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{Owner: "default"})
 	require.NoError(t, err)
 	const most = 100 // 88, and more where a collection empties the pools
 	got := testing.AllocsPerRun(1000, func() {

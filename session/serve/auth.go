@@ -27,12 +27,17 @@ type Principal struct {
 	// Admin lets the principal see all sessions, whatever Owner is. The routes for
 	// administrators also require that Agents is empty.
 	Admin bool
+
+	shared bool // [Keys] also lists an administrator without an owner
 }
 
 // A Demand is a request that Options.Admit decides on.
 type Demand struct {
 	Route Route
 	Body  int64 // size in bytes; Options.MaxBody if the client sends no length
+	// Creates is set if the request is about to create a session. Routes that create only
+	// a missing session, such as OpenViking's auto_create, set it only then.
+	Creates bool
 }
 
 // May reports whether the principal may use an agent. Agents whose names begin with '_'
@@ -61,8 +66,12 @@ func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 		who  Principal
 	}
 	var known []entry
+	shared := false
 	for key, who := range keys {
-		if key != "" {
+		shared = shared || key != "" && who.Admin && who.Owner == ""
+	}
+	for key, who := range keys {
+		if who.shared = shared; key != "" {
 			known = append(known, entry{sha256.Sum256([]byte(key)), who})
 		}
 	}
@@ -90,6 +99,7 @@ func keyOf(r *http.Request) string {
 
 var (
 	errNobody    = errors.New("the principal is neither an owner nor an administrator")
+	errShared    = errors.New("administrators without an owner have this owner too")
 	errCrossSite = errors.New("the request comes from a web page of another site")
 )
 
@@ -100,6 +110,10 @@ func (sv *Server) principal(r *http.Request) (Principal, error) {
 	who, err := sv.opts.Auth(r)
 	if err == nil && who.Owner == "" && !who.Admin {
 		err = errNobody
+	}
+	ofAdmins := func(s Surface) bool { return s.Owner != "" && s.Owner == who.Owner }
+	if err == nil && who.shared && !who.Admin && slices.ContainsFunc(sv.opts.Surfaces, ofAdmins) {
+		err = errShared
 	}
 	return who, err
 }

@@ -55,4 +55,6 @@ func TestChatContext(t *testing.T) {
 		}
 	}
 	require.Equal(t, 400, call(t, "POST", ts.URL+"/api/agents/main/chat", map[string]any{"context": "page"}).StatusCode)
+	large := map[string]any{"message": "look", "context": strings.Repeat("x", 16<<10+1)}
+	require.Equal(t, 400, call(t, "POST", ts.URL+"/api/agents/main/chat", large).StatusCode)
 }

@@ -185,7 +185,7 @@ func TestArchives(t *testing.T) {
 	require.NoError(t, err)
 	for agent, query := range map[string]string{"main": "", "a b": "?agent=a+b"} {
 		ts, store, _ := served(t, &serve.Options{
-			Auth: anyone, Memory: memories, Surfaces: []serve.Surface{openviking.New(agent)},
+			Auth: anyone, Memory: memories, Surfaces: []serve.Surface{openviking.New(agent, nil)},
 		})
 		s, err := store.Create(t.Context(), session.Key{Agent: agent, Channel: "cli", Peer: "a"}, &session.CreateOptions{ID: "one"})
 		require.NoError(t, err)

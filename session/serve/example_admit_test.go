@@ -19,7 +19,7 @@ func ExampleOptions_admit() {
 	server, err := serve.New(store, &serve.Options{
 		Auth: serve.Keys(map[string]serve.Principal{"key of anna": {Owner: "anna"}}),
 		Admit: func(ctx context.Context, who serve.Principal, d serve.Demand) error {
-			if who.Admin || d.Route.Method == http.MethodGet {
+			if who.Admin || d.Route.Method == http.MethodGet && !d.Creates {
 				return nil
 			}
 			infos, err := store.List(ctx, &session.ListOptions{Owner: who.Owner, State: session.AnyState})
@@ -27,7 +27,7 @@ func ExampleOptions_admit() {
 			for _, info := range infos {
 				size += info.Size
 			}
-			if creates := d.Route.Path == "/v1/store/sessions"; err == nil && (size > bytes || creates && len(infos) >= sessions) {
+			if err == nil && (size > bytes || d.Creates && len(infos) >= sessions) {
 				err = &serve.Problem{Status: http.StatusTooManyRequests, Code: "QUOTA", Title: "delete a session first"}
 			}
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,14 +55,17 @@ func TestSlowAnswersOfOneOwner(t *testing.T) {
 }
 
 // Options.Admit gets the route and the size, refuses in its own words, and is not asked
-// for senders who are unknown.
+// for senders who are unknown. Before each new session it is asked again.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	var got []string
 	ts, _, _ := served(t, &serve.Options{
 		Auth: serve.Keys(map[string]serve.Principal{"key": {Owner: "alice"}}),
 		Admit: func(_ context.Context, who serve.Principal, d serve.Demand) error {
-			got = append(got, fmt.Sprintln(who.Owner, d.Route.Method, d.Route.Path, d.Body))
+			got = append(got, fmt.Sprintln(who.Owner, d.Route.Method, d.Route.Path, d.Body, d.Creates))
+			if d.Creates && d.Route.Method == http.MethodGet {
+				return errors.New("too many sessions")
+			}
 			switch d.Body {
 			case 2:
 				return errors.New("no words of this are sent")
@@ -86,6 +90,26 @@ func TestAdmit(t *testing.T) {
 	status, _ = raw("other", "{}")
 	require.Equal(t, http.StatusUnauthorized, status)
 	require.Equal(t, []string{
-		"alice POST /v1/store/sessions 2\n", "alice POST /v1/store/sessions 3\n", "alice POST /v1/store/sessions 4\n",
+		"alice POST /v1/store/sessions 2 false\n", "alice POST /v1/store/sessions 3 false\n",
+		"alice POST /v1/store/sessions 4 false\n", "alice POST /v1/store/sessions 4 true\n",
 	}, got)
+
+	// Any route may create a session, and none of them does for a refused request.
+	const one = "/api/v1/sessions/one"
+	for _, request := range []struct {
+		method, path string
+		body         any
+		status       int
+		creates      bool
+	}{
+		{"GET", one + "?auto_create=true", nil, 429, true},
+		{"GET", one, nil, 404, false},
+		{"POST", one + "/messages", userText("tea"), 200, true},
+		{"GET", one + "?auto_create=true", nil, 200, false},
+		{"POST", one + "/messages", userText("tea"), 200, false},
+	} {
+		got = nil
+		require.Equal(t, request.status, call(t, request.method, ts.URL+request.path, request.body, "X-API-Key", "key").StatusCode, request)
+		require.Equal(t, request.creates, strings.Contains(strings.Join(got, ""), "true"), request)
+	}
 }

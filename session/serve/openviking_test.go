@@ -35,12 +35,13 @@ func (rememberer) Extract(context.Context, memory.Input) ([]memory.Candidate, er
 type vikingClient struct {
 	testing.TB
 	url string
+	key string
 }
 
 // ask returns the result of a request, which must have a status.
 func (c vikingClient) ask(status int, method, path string, body any) any {
 	c.Helper()
-	resp := call(c, method, c.url+path, body)
+	resp := call(c, method, c.url+path, body, "X-API-Key", c.key)
 	answer := decode(c, resp)
 	require.Equal(c, status, resp.StatusCode, "%s %s: %v", method, path, answer)
 	if status != http.StatusOK {
@@ -76,8 +77,8 @@ func (c vikingClient) hits(body map[string]any) (hits []map[string]any) {
 // viking serves OpenViking's routes to an administrator without an owner.
 func viking(t *testing.T, memories *memory.Store) (vikingClient, *session.Store) {
 	store := session.OpenDriver(memdriver.New(nil), nil)
-	ts, _ := servedOver(t, store, &serve.Options{Auth: anyone, Logger: quiet, Memory: memories, Surfaces: []serve.Surface{openviking.New("main")}})
-	return vikingClient{t, ts.URL}, store
+	ts, _ := servedOver(t, store, &serve.Options{Auth: anyone, Logger: quiet, Memory: memories, Surfaces: []serve.Surface{openviking.New("main", nil)}})
+	return vikingClient{t, ts.URL, ""}, store
 }
 
 func newMemories(t *testing.T) *memory.Store {
@@ -99,17 +100,17 @@ func TestVikingCommit(t *testing.T) {
 		found    int
 		reason   any
 	}{
-		"no memory":      {nil, "default", 0, "no_memory"},
-		"default owner":  {newMemories(t), "default", 1, nil},
-		"of no owner":    {newMemories(t), "", 0, "no_owner"},
-		"no extractor":   {must(memory.Open(memory.Folder(t.TempDir()), nil)), "default", 0, "failed"},
-		"own by session": {newMemories(t), "ana", 1, nil},
+		"no memory":     {nil, "default", 0, "no_memory"},
+		"default owner": {newMemories(t), "default", 1, nil},
+		"of no owner":   {newMemories(t), "", 0, "no_owner"},
+		"no extractor":  {must(memory.Open(memory.Folder(t.TempDir()), nil)), "default", 0, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, store := viking(t, tt.memories)
 			if tt.owner != "default" {
 				_, err := store.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{ID: "one", Owner: tt.owner})
 				require.NoError(t, err)
+				require.NotContains(t, c.object("GET", one, nil), "user")
 			}
 			require.EqualValues(t, 1, c.object("POST", one+"/messages", userText("which tea?"))["message_count"])
 			require.EqualValues(t, 2, c.object("POST", one+"/messages", userText("the green one"))["message_count"])
@@ -234,6 +235,9 @@ func TestVikingParts(t *testing.T) {
 		c.ask(400, "POST", one+"/messages/batch", map[string]any{"messages": []any{userText("x"), parts}})
 	}
 	c.ask(400, "POST", one+"/messages", map[string]any{"role": "system", "parts": []any{tool}})
+	c.ask(400, "POST", one+"/messages", map[string]any{"role": "user"})
+	c.ask(400, "POST", one+"/messages", map[string]any{"role": "user", "parts": []any{}})
+	c.ask(400, "POST", one+"/messages", map[string]any{"role": "user", "parts": []any{map[string]any{"type": "text", "text": ""}}})
 	c.ask(400, "POST", one+"/messages/batch", map[string]any{"messages": []any{}})
 	c.ask(400, "POST", one+"/messages/batch", map[string]any{"messages": slices.Repeat([]any{userText("x")}, 101)})
 	c.ask(404, "GET", one, nil) // a refused message makes no session
@@ -277,9 +281,90 @@ func TestVikingParts(t *testing.T) {
 	matches := c.object("GET", one+"/tool-results/c1/search?q=e&context_chars=1", nil)["matches"].([]any)
 	require.Len(t, matches, 2)
 	require.Equal(t, map[string]any{"offset": 3.0, "offset_unit": "unicode_code_point", "snippet": "see"}, matches[0])
+
+	// A long result with many matches gives a short answer.
+	long := map[string]any{"type": "tool", "tool_id": "long", "tool_name": "look", "tool_input": map[string]any{}, "tool_output": strings.Repeat("a", 6000), "tool_status": "completed"}
+	c.object("POST", one+"/messages", map[string]any{"role": "assistant", "parts": []any{long}})
+	for chars, want := range map[string]int{"0": 100, "1000000": 50} {
+		matches = c.object("GET", one+"/tool-results/long/search?q=a&limit=1000000&context_chars="+chars, nil)["matches"].([]any)
+		require.Equal(t, want, len(matches), chars)
+	}
 	c.ask(404, "GET", one+"/tool-results/c2", nil)
 	c.ask(400, "GET", one+"/tool-results/c1/search", nil)
 	c.ask(400, "GET", one+"/tool-results/c1?limit=-2", nil)
+}
+
+// The context and an archive show each call with its result, and only stored messages.
+func TestVikingShows(t *testing.T) {
+	t.Parallel()
+	c, _ := viking(t, nil)
+	const one = "/api/v1/sessions/one"
+	tool := map[string]any{"type": "tool", "tool_id": "c1", "tool_name": "look", "tool_input": map[string]any{}, "tool_output": "green", "tool_status": "error"}
+	c.object("POST", one+"/messages", map[string]any{"role": "assistant", "parts": []any{map[string]any{"type": "text", "text": "I look."}, tool}})
+	shows := func(messages any) {
+		require.Len(t, messages, 1)
+		m := messages.([]any)[0].(map[string]any)
+		require.NotEmpty(t, m["id"])
+		require.Equal(t, []any{"assistant", []any{map[string]any{"type": "text", "text": "I look."}, any(tool)}}, []any{m["role"], m["parts"]})
+	}
+	shows(c.object("GET", one+"/context", nil)["messages"])
+	c.object("POST", one+"/commit", nil)
+	shows(c.object("GET", one+"/archives/archive_001", nil)["messages"])
+}
+
+// An administrator without an owner shares no session with a user, by a key of the same
+// owner or by an ID that the user took first.
+func TestVikingOwners(t *testing.T) {
+	t.Parallel()
+	const one = "/api/v1/sessions/one"
+	admin, user, bob := serve.Principal{Admin: true}, serve.Principal{Owner: "default"}, serve.Principal{Owner: "bob"}
+	with := func(owner string, keys map[string]serve.Principal) func(key string) vikingClient {
+		surfaces := []serve.Surface{openviking.New("main", &openviking.Options{Owner: owner})}
+		ts, _ := servedOver(t, session.OpenDriver(memdriver.New(nil), nil), &serve.Options{Auth: serve.Keys(keys), Memory: newMemories(t), Surfaces: surfaces})
+		return func(key string) vikingClient { return vikingClient{t, ts.URL, key} }
+	}
+	of := with("", map[string]serve.Principal{"admin": admin, "user": user, "bob": bob})
+	of("user").ask(401, "GET", "/api/v1/sessions", nil)
+	require.Equal(t, "bob", of("bob").object("GET", one+"?auto_create=true", nil)["user"])
+	of("admin").ask(404, "GET", one+"?auto_create=true", nil)
+	of("admin").ask(404, "POST", one+"/messages", userText("a secret"))
+	require.EqualValues(t, 0, of("admin").object("GET", one, nil)["message_count"])
+	require.Equal(t, "default", of("admin").object("GET", "/api/v1/sessions/two?auto_create=true", nil)["user"])
+	of("bob").ask(404, "GET", "/api/v1/sessions/two", nil)
+
+	of = with("operator", map[string]serve.Principal{"admin": admin, "user": user})
+	of("admin").object("POST", one+"/messages", userText("which green tea?"))
+	require.EqualValues(t, 1, of("admin").object("POST", one+"/commit", nil)["memories_extracted"])
+	require.EqualValues(t, 1, of("admin").object("POST", "/api/v1/search/search", map[string]any{"query": "tea"})["total"])
+	require.EqualValues(t, 0, of("user").object("POST", "/api/v1/search/search", map[string]any{"query": "tea"})["total"])
+	require.Empty(t, of("user").ask(200, "GET", "/api/v1/sessions", nil))
+	of("user").ask(404, "POST", one+"/messages", userText("x"))
+
+	of = with("", map[string]serve.Principal{"user": user, "named": {Admin: true, Owner: "root"}})
+	require.Equal(t, "default", of("user").object("GET", one+"?auto_create=true", nil)["user"])
+}
+
+// A session without an owner has no user and no memories.
+func TestVikingOwnerless(t *testing.T) {
+	t.Parallel()
+	c, store := viking(t, newMemories(t))
+	c.object("POST", "/api/v1/sessions/one/messages", userText("which green tea?"))
+	c.object("POST", "/api/v1/sessions/one/commit", nil)
+	_, err := store.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{ID: "bare"})
+	require.NoError(t, err)
+	for _, s := range c.ask(200, "GET", "/api/v1/sessions", nil).([]any) {
+		want := map[string]any{"session_id": "bare"}
+		if s.(map[string]any)["session_id"] == "one" {
+			want = map[string]any{"session_id": "one", "user": "default"}
+		}
+		require.Equal(t, want, s)
+	}
+	find := func(s string) any {
+		return c.object("POST", "/api/v1/search/search", map[string]any{"query": "drinks", "session_id": s})["memories"]
+	}
+	require.Len(t, find("one"), 1)
+	require.Empty(t, find("bare"))
+	c.hits(map[string]any{"query": "drinks", "limit": 1 << 60})
 }
 
 // The context of a session is the overview of its last archive and the messages since, in
@@ -335,7 +420,7 @@ func TestVikingRoutes(t *testing.T) {
 		listed[string(found[1])] = true
 	}
 	served := map[string]bool{}
-	for _, r := range openviking.New("main").Routes {
+	for _, r := range openviking.New("main", nil).Routes {
 		served[r.Method+" "+r.Path] = true
 	}
 	for route := range listed {

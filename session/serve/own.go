@@ -256,6 +256,9 @@ type ownForked struct {
 }
 
 func (q *Request) ownFork(s *session.Session, f ownForked) (i session.Info, err error) {
+	if err := q.demand(true); err != nil {
+		return i, err
+	}
 	fork, err := s.Fork(q.Context(), f.Entry, &f.CreateOptions)
 	if err != nil {
 		return i, err

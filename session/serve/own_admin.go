@@ -139,6 +139,9 @@ func (q *Request) ownImport() error {
 	if err != nil {
 		return errNoSession
 	}
+	if err := q.demand(true); err != nil {
+		return err
+	}
 	out := []ownImported{}
 	reports, err := exchange.Import(q.Context(), q.Store, folder.Sessions(), nil)
 	for _, r := range reports {

@@ -30,6 +30,9 @@ func (q *Request) ownCreate(c ownCreated) (i session.Info, err error) {
 	if _, err := q.agent(key.Agent); err != nil {
 		return i, err
 	}
+	if err := q.demand(true); err != nil {
+		return i, err
+	}
 	s, err := q.Store.Create(q.Context(), key, &c.CreateOptions)
 	if _, ok := errors.AsType[*driver.NameError](err); ok {
 		return i, Invalid("the ID or the agent is not a valid name")

@@ -62,6 +62,7 @@ type Request struct {
 
 	w    *writer
 	sv   *Server
+	to   Route
 	data []byte // the body
 	size int64  // the bytes that the body holds of the limit for all bodies
 	busy bool   // counted among the requests of the principal
@@ -134,7 +135,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := w.(lookup).q // Server.ServeHTTP passes a lookup
-	q.found = true
+	q.found, q.to = true, e.route
 	defer q.leave()
 	err := q.admit(e.route)
 	if err == nil && e.route.Answers {
@@ -172,13 +173,8 @@ func (q *Request) admit(route Route) (err error) {
 	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
 		return Invalid("the idempotency key is longer than 255 bytes, or is not UTF-8")
 	}
-	if admit := q.sv.opts.Admit; admit != nil {
-		if err := admit(q.Context(), q.Principal, Demand{route, q.length()}); err != nil {
-			if p, ok := errors.AsType[*Problem](err); ok {
-				return p
-			}
-			return errQuota
-		}
+	if err := q.demand(false); err != nil {
+		return err
 	}
 	q.Store = q.sv.store
 	if !q.Principal.Admin {
@@ -197,6 +193,21 @@ func (q *Request) admit(route Route) (err error) {
 		return errMedia
 	case !ofLines && !utf8.Valid(q.data):
 		return errNotJSON
+	}
+	return nil
+}
+
+// demand asks Options.Admit; creates is set if the request is about to create a session.
+func (q *Request) demand(creates bool) error {
+	if q.sv.opts.Admit == nil {
+		return nil
+	}
+	err := q.sv.opts.Admit(q.Context(), q.Principal, Demand{q.to, q.length(), creates})
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	if err != nil {
+		return errQuota
 	}
 	return nil
 }
@@ -396,6 +407,12 @@ func (q *Request) Create(agent, id string) (*session.Session, error) {
 		if id, err = idOf(q.Context(), q.sv.store, q.Principal.Owner, agent, once); err != nil {
 			return nil, err
 		}
+		if s, err := q.Session(agent, id); !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+	}
+	if err := q.demand(true); err != nil {
+		return nil, err
 	}
 	id = cmp.Or(id, uuid.Must(uuid.NewV7()).String())
 	key := session.Key{Agent: agent, Channel: "http", Peer: id}

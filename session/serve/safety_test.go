@@ -359,7 +359,7 @@ func TestHostileIdempotencyKey(t *testing.T) {
 	ts, store, _ := served(t, nil)
 	talk(t, store, "one")
 	for key, want := range map[string]int{"\xff": 400, strings.Repeat("k", 256): 400, strings.Repeat("k", 255): 200, "é": 200} {
-		resp := call(t, "POST", ts.URL+"/api/v1/sessions/one/messages", map[string]string{"role": "user", "content": "x"}, "Idempotency-Key", key)
+		resp := call(t, "POST", ts.URL+"/v1/store/sessions/main/one/entries", map[string]string{"role": "user", "content": "x"}, "Idempotency-Key", key)
 		require.Equal(t, want, resp.StatusCode)
 		resp = call(t, "POST", ts.URL+"/api/agents/main/chat", map[string]string{"message": "x"}, "Idempotency-Key", key)
 		require.Equal(t, want, resp.StatusCode)

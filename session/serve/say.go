@@ -44,8 +44,8 @@ type turnApp struct {
 
 // TurnPrompt returns the prompt that the client of the last drained text gave to
 // [Request.Say], for example the name of the page that the user looks at. A Responder
-// adds it to the system prompt of the turn. It is in no history and in no title. The
-// result is empty if the text has no prompt.
+// adds it to the system prompt of the turn. It is in no history and in no title, but a
+// search of the transcript finds it. The result is empty if the text has no prompt.
 func TurnPrompt(ctx context.Context, s *session.Session) (string, error) {
 	text, err := lastDrained(ctx, s)
 	line, _ := text.Body.(transcript.MessageLine)

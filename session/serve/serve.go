@@ -23,6 +23,10 @@ type Surface struct {
 	// Fail answers with a problem in the form of the surface; nil answers in the form
 	// of RFC 9457.
 	Fail func(*Request, *Problem)
+	// Owner is the owner of new sessions of administrators without an owner. Empty
+	// means that these sessions have no owner. The server refuses the keys of this owner
+	// if [Keys] also lists an administrator without an owner: the two would share sessions.
+	Owner string
 
 	kind surfaceKind
 }
@@ -65,7 +69,8 @@ type Options struct {
 	// is revoked.
 	Auth func(*http.Request) (Principal, error)
 	// Admit, if set, may refuse a request of a known sender before the body is read, for
-	// quotas of the application. A [Problem] is sent unchanged, any other error as 429.
+	// quotas of the application. It is called again, with Demand.Creates, before the request
+	// creates a session. A [Problem] is sent unchanged, any other error as 429.
 	Admit func(context.Context, Principal, Demand) error
 	// Memory, if set, learns from the chapters of a session that a request commits, before
 	// the answer is sent. Erasing an owner also removes the owner's memories. Surfaces may

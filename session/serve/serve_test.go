@@ -78,7 +78,7 @@ func anyone(*http.Request) (serve.Principal, error) { return serve.Principal{Adm
 
 // everything returns all surfaces but the page.
 func everything() []serve.Surface {
-	return []serve.Surface{zyhive.New(), openviking.New("main"), serve.Own(), uistream.New("/api/chat", "main")}
+	return []serve.Surface{zyhive.New(), openviking.New("main", nil), serve.Own(), uistream.New("/api/chat", "main")}
 }
 
 // served is a server over a store.

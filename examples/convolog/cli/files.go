@@ -148,7 +148,7 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	}
 	opts := &serve.Options{
 		Auth: serve.Keys(map[string]serve.Principal{secret: who}), Renderers: renderers, Memory: memories,
-		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main")},
+		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main", nil)},
 	}
 	if c.page {
 		opts.Surfaces = append(opts.Surfaces, serve.Page())

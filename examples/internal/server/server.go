@@ -49,7 +49,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine. It ends with a line break, and is read anew for every request")
 	f.StringVar(&c.Token, "token", "", "`key` of the one client, if there is no -keys; without it one is made")
 	f.BoolVar(&c.Page, "page", false, "serve a page to look at the conversations, at /page")
-	f.StringVar(&c.Memories, "memories", "", "`folder` for memories, which the model extracts from committed conversations; empty for none. Without -keys they belong to the user default")
+	f.StringVar(&c.Memories, "memories", "", "`folder` for memories, which the model extracts from committed conversations; empty for none. Without `-keys`, and for administrators in `-keys`, they belong to the user default")
 	f.StringVar(&c.URL, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
 	f.StringVar(&c.Model, "model", "scripted", "`name` of the model")
 	f.IntVar(&c.Window, "window", 180_000, "context window in `tokens`; 0 for an unknown one")
@@ -90,8 +90,10 @@ func (c *Config) said(url, token string) string {
 func Run(ctx context.Context, c Config, store *session.Store, ready func(url, token string)) (err error) {
 	a := newAgent(c)
 	opts := &serve.Options{
-		Respond:  a.respond,
-		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main"), uistream.New("/api/chat", "main")},
+		Respond: a.respond,
+		Surfaces: []serve.Surface{
+			serve.Own(), zyhive.New(), openviking.New("main", &openviking.Options{Owner: owner}), uistream.New("/api/chat", "main"),
+		},
 	}
 	only := serve.Principal{Admin: true}
 	if c.Memories != "" {
@@ -99,7 +101,7 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 		if opts.Memory, err = memory.Open(memory.Folder(c.Memories), &memory.Options{Extractor: model}); err != nil {
 			return err
 		}
-		only.Owner = "default" // memories need an owner
+		only.Owner = owner // memories need an owner
 	}
 	if c.Page {
 		opts.Surfaces = append(opts.Surfaces, serve.Page())
@@ -184,6 +186,9 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 	return err
 }
 
+// owner is the owner of an administrator's sessions that need one.
+const owner = "default"
+
 // readKeys reads who may use the server. A file that is being written gives an error that
 // matches [io.ErrUnexpectedEOF].
 func readKeys(file string) (map[string]serve.Principal, error) {
@@ -195,6 +200,7 @@ func readKeys(file string) (map[string]serve.Principal, error) {
 		return nil, fmt.Errorf("%s: no line break at the end: %w", file, io.ErrUnexpectedEOF)
 	}
 	keys, n := map[string]serve.Principal{}, 0
+	admin, user := false, 0 // an administrator, and the line of the owner of its sessions
 	for line := range strings.Lines(string(text)) {
 		n++
 		switch fields := strings.Fields(line); {
@@ -202,10 +208,16 @@ func readKeys(file string) (map[string]serve.Principal, error) {
 		case len(fields) != 2:
 			return nil, fmt.Errorf("%s:%d: want a key and an owner", file, n)
 		case fields[1] == "*":
-			keys[fields[0]] = serve.Principal{Admin: true}
+			keys[fields[0]], admin = serve.Principal{Admin: true}, true
 		default:
+			if fields[1] == owner {
+				user = n
+			}
 			keys[fields[0]] = serve.Principal{Owner: fields[1]}
 		}
+	}
+	if admin && user > 0 {
+		return nil, fmt.Errorf("%s:%d: the sessions of an administrator belong to the owner %s: use another name", file, user, owner)
 	}
 	return keys, nil
 }

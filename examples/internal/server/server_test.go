@@ -135,6 +135,12 @@ func TestKeys(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
 	_, err = readKeys(file)
 	require.ErrorContains(t, err, ":1:")
+	require.NoError(t, os.WriteFile(file, []byte("root *\nsecret default\n"), 0o600))
+	_, err = readKeys(file)
+	require.ErrorContains(t, err, ":2: the sessions of an administrator")
+	require.NoError(t, os.WriteFile(file, []byte("secret default\n"), 0o600))
+	_, err = readKeys(file)
+	require.NoError(t, err)
 
 	require.NoError(t, os.WriteFile(file, []byte("secret anna\n"), 0o600))
 	url, stop := started(t, t.TempDir(), Config{Addr: "localhost:0", Keys: file, Model: "scripted"})

@@ -124,8 +124,8 @@ func (sf *surface) rm(q *serve.Request) error {
 	return reply(q, removed{q.URL.Query().Get("uri")})
 }
 
-func describe(q *serve.Request) error {
-	return reply(q, status{true, user(q.Principal.Owner)})
+func (sf *surface) describe(q *serve.Request) error {
+	return reply(q, status{true, sf.user(q)})
 }
 
 func reportHealth(q *serve.Request) error {

@@ -29,7 +29,7 @@ type (
 		Added        int    `json:"added"`
 	}
 	message struct {
-		ID    string           `json:"id,omitempty"`
+		ID    string           `json:"id"`
 		Role  transcript.Role  `json:"role"`
 		Parts []map[string]any `json:"parts"`
 	}
@@ -99,14 +99,14 @@ func (sf *surface) append(q *serve.Request, items []transcript.Item) (id string,
 
 // items returns the message, with the results of its tool parts.
 func (m messageBody) items() (items []transcript.Item, err error) {
+	if role := transcript.Role(m.Role); len(m.Parts) > 0 && (role == transcript.RoleUser || role == transcript.RoleAssistant) {
+		return itemsOf(m.Role, m.Parts)
+	}
 	text, err := said.Message(m.Role, m.Content, nil)
 	if err != nil {
 		return nil, serve.Invalid(err.Error())
 	}
-	if len(m.Parts) == 0 {
-		return []transcript.Item{text}, nil
-	}
-	return itemsOf(m.Role, m.Parts)
+	return []transcript.Item{text}, nil
 }
 
 // itemsOf returns a message of parts, read as a line of OpenViking.
@@ -123,7 +123,11 @@ func itemsOf(role string, parts []json.RawMessage) (items []transcript.Item, err
 	for rec, err := range dialect.OpenViking.Scan(bytes.NewReader(line), int64(len(line)), &transcript.ScanOptions{Final: true}) {
 		switch body := rec.Entry.Body.(type) {
 		case transcript.MessageLine:
-			items = append(items, body.Message())
+			m := body.Message()
+			if err := said.Check(m); err != nil {
+				return nil, serve.Invalid(err.Error())
+			}
+			items = append(items, m)
 		case transcript.ToolStatus:
 			items = append(items, body)
 		default:
@@ -188,11 +192,17 @@ func with(raw json.RawMessage, name, value string) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-// messagesOf returns messages as OpenViking shows them.
+// messagesOf returns messages as OpenViking shows them: a call and its result are one part.
+// Messages without an entry, which only models need, are left out.
 func messagesOf(messages []transcript.Message) []message {
 	out := []message{}
+	calls := map[string]map[string]any{} // the parts of calls, by ID
 	for _, m := range messages {
-		parts := []map[string]any{}
+		first := slices.IndexFunc(m.Origins, func(o transcript.Origin) bool { return o.Entry != "" })
+		if first < 0 {
+			continue
+		}
+		parts, merged := []map[string]any{}, false
 		for _, b := range m.Content {
 			switch b := b.(type) {
 			case transcript.TextBlock:
@@ -200,22 +210,26 @@ func messagesOf(messages []transcript.Message) []message {
 			case transcript.ContextBlock:
 				parts = append(parts, map[string]any{"type": "context", "uri": b.URI, "context_type": b.Kind, "abstract": b.Abstract})
 			case transcript.ToolCallBlock:
-				parts = append(parts, map[string]any{"type": "tool", "tool_id": b.ID, "tool_name": b.Name, "tool_input": b.Input})
+				calls[b.ID] = map[string]any{"type": "tool", "tool_id": b.ID, "tool_name": b.Name, "tool_input": b.Input}
+				parts = append(parts, calls[b.ID])
 			case transcript.ToolResultBlock:
 				status := "completed"
 				if b.IsError {
 					status = "error"
 				}
-				parts = append(parts, map[string]any{"type": "tool", "tool_id": b.CallID, "tool_output": said.Result(b), "tool_status": status})
+				part := calls[b.CallID]
+				if merged = part != nil; !merged { // the call is in an archive
+					part = map[string]any{"type": "tool", "tool_id": b.CallID}
+					parts = append(parts, part)
+				}
+				part["tool_output"], part["tool_status"] = said.Result(b), status
 			case transcript.ImageBlock:
 				parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]string{"url": urlOf(b.Source)}})
 			}
 		}
-		id := ""
-		if len(m.Origins) > 0 {
-			id = m.Origins[0].Entry
+		if len(parts) > 0 || !merged {
+			out = append(out, message{m.Origins[first].Entry, m.Role, parts})
 		}
-		out = append(out, message{id, m.Role, parts})
 	}
 	return out
 }

@@ -7,17 +7,21 @@
 // the rest.
 //
 // Memories need an owner. Sessions that an administrator without an owner creates here
-// belong to the user "default", as the answers report. A commit archives every message
-// except an unfinished call and a running turn. Its answer counts the rest in
-// not_archived, and explains in memories_reason why no memory was extracted. The commit
-// is over when the server answers, so its task is completed, or failed until the next
-// commit. Messages to a missing session create it.
+// belong to Options.Owner, as the answers report. A session of another surface may have no
+// owner; then it has no user and no memories.
+//
+// A commit archives every message except the turn of an unfinished call and a running
+// turn. Its answer counts the rest in not_archived, and explains in memories_reason why no
+// memory was extracted. The commit ends before the server answers. Its task is therefore
+// completed; if the extraction failed, the task is failed until a later commit succeeds.
+// Messages to a missing session create it.
 //
 // Folders, resources and skills of OpenViking have no counterpart here. Their routes
 // answer 501 and the reason, see the table elsewhere.
 package openviking
 
 import (
+	"cmp"
 	"io/fs"
 	"slices"
 
@@ -28,11 +32,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// Options are the options of [New].
+type Options struct {
+	// Owner is the owner of the sessions and memories of an administrator without an owner;
+	// empty means "default". No user of a server with such an administrator may have this owner: the
+	// server refuses the user's key of [serve.Keys], and any other Auth must refuse it.
+	Owner string
+}
+
 // New returns the surface for one server. It serves the sessions of one agent. Searches
-// read Options.Memory if it is set, and otherwise the conversations.
-func New(agent string) serve.Surface {
-	sf := &surface{agent: agent}
-	return serve.Surface{Fail: fail, Routes: slices.Concat([]serve.Route{
+// read Memory of the [serve.Options] if it is set, and otherwise the conversations. Nil
+// opts mean the defaults.
+func New(agent string, opts *Options) serve.Surface {
+	sf := &surface{agent: agent, owner: cmp.Or(cmp.Or(opts, new(Options)).Owner, "default")}
+	return serve.Surface{Fail: fail, Owner: sf.owner, Routes: slices.Concat([]serve.Route{
 		{Method: "POST", Path: "/api/v1/sessions", Summary: "Create a session.", In: sessionBody{}, Out: answer[sessionInfo]{}, Do: sf.open},
 		{Method: "GET", Path: "/api/v1/sessions", Summary: "List sessions.", Out: answer[[]sessionInfo]{}, Do: sf.list},
 		{Method: "GET", Path: "/api/v1/sessions/{id}", Summary: "Describe a session.", In: sessionQuery{}, Out: answer[sessionInfo]{}, Do: sf.get},
@@ -52,7 +65,7 @@ func New(agent string) serve.Surface {
 		{Method: "GET", Path: "/api/v1/tasks/{task}", Summary: "Describe a commit.", Out: answer[task]{}, Do: sf.task},
 		{Method: "GET", Path: "/api/v1/fs/ls", Summary: "List sessions as a folder.", In: listQuery{}, Out: answer[[]node]{}, Do: sf.ls},
 		{Method: "DELETE", Path: "/api/v1/fs", Audit: "delete", Summary: "Delete a session by its URI.", In: removeQuery{}, Out: answer[removed]{}, Do: sf.rm},
-		{Method: "GET", Path: "/api/v1/system/status", Summary: "Describe the sender.", Out: answer[status]{}, Do: describe},
+		{Method: "GET", Path: "/api/v1/system/status", Summary: "Describe the sender.", Out: answer[status]{}, Do: sf.describe},
 		{Method: "GET", Path: "/health", Summary: "Report that the server is running.", Out: health{}, Public: true, Do: reportHealth},
 	}, sf.elsewhere())}
 }
@@ -94,7 +107,7 @@ func (sf *surface) open(q *serve.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(q, sessionInfo{ID: s.Ref().ID, User: user(q.Principal.Owner), URI: URI(s.Ref())})
+	return reply(q, sessionInfo{ID: s.Ref().ID, User: sf.user(q), URI: URI(s.Ref())})
 }
 
 func (sf *surface) list(q *serve.Request) error {
@@ -104,7 +117,7 @@ func (sf *surface) list(q *serve.Request) error {
 	}
 	out := make([]sessionInfo, 0, len(infos))
 	for _, i := range infos {
-		out = append(out, sessionInfo{ID: i.ID, User: user(i.Owner)})
+		out = append(out, sessionInfo{ID: i.ID, User: i.Owner})
 	}
 	return reply(q, out)
 }
@@ -130,7 +143,7 @@ func (sf *surface) get(q *serve.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(q, sessionInfo{s.Ref().ID, user(info.Owner), &n, URI(s.Ref())})
+	return reply(q, sessionInfo{s.Ref().ID, info.Owner, &n, URI(s.Ref())})
 }
 
 func remove(q *serve.Request, s *session.Session) error {

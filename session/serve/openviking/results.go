@@ -38,8 +38,8 @@ type (
 	}
 	matchQuery struct {
 		Query string `json:"q"`
-		Limit int    `json:"limit"`
-		Chars int    `json:"context_chars"`
+		Limit int    `json:"limit"`         // at most 100
+		Chars int    `json:"context_chars"` // on each side, at most 2000
 	}
 	toolResults struct {
 		Results []toolResult `json:"tool_results"`
@@ -75,8 +75,16 @@ type (
 
 const unit = "unicode_code_point"
 
+// The limits of a search in a result. Larger numbers of a client mean these.
+const (
+	maxMatches  = 100
+	maxAround   = 2000    // characters on each side of a match
+	maxSnippets = 100_000 // characters of all snippets, before the last one
+)
+
 // readContext answers with the newest whole turns outside of archives that fit the
-// budget, and with the overview of the last archive if it fits the rest.
+// budget, and with the overview of the last archive if it fits the rest. The newest turn
+// is in the answer even if it exceeds the budget: estimatedTokens is then larger.
 func readContext(q *serve.Request, s *session.Session) error {
 	budget, err := number(q, "token_budget", 128_000, 0)
 	if err != nil {
@@ -198,18 +206,19 @@ func matchResult(q *serve.Request, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	found, runes, at := []toolMatch{}, []rune(r.text), 0
+	around = min(around, maxAround)
+	found, runes, at, size := []toolMatch{}, []rune(r.text), 0, 0
 	rest := r.text
-	for len(found) < limit {
+	for len(found) < min(limit, maxMatches) && size < maxSnippets {
 		before, after, ok := strings.Cut(rest, query)
 		if !ok {
 			break
 		}
 		at += utf8.RuneCountInString(before)
 		end := at + utf8.RuneCountInString(query)
-		around := min(around, len(runes))
-		found = append(found, toolMatch{at, unit, string(runes[max(0, at-around):min(len(runes), end+around)])})
-		rest, at = after, end
+		from, to := max(0, at-around), min(len(runes), end+around)
+		found = append(found, toolMatch{at, unit, string(runes[from:to])})
+		rest, at, size = after, end, size+to-from
 	}
 	return reply(q, toolMatches{r.ID, found})
 }

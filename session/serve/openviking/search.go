@@ -15,7 +15,7 @@ type (
 	queryBody struct {
 		Query   string `json:"query"`
 		Session string `json:"session_id,omitempty"`
-		Limit   int    `json:"limit,omitempty"`
+		Limit   int    `json:"limit,omitempty"`      // at most 100
 		Target  string `json:"target_uri,omitempty"` // the beginning of the URIs to find
 		Mode    string `json:"mode,omitempty"`
 	}
@@ -35,7 +35,7 @@ type (
 	}
 )
 
-// maxHits is the largest number of hits to look for.
+// maxHits is the largest number of hits of a search. A larger limit of a client means it.
 const maxHits = 100
 
 // search searches Options.Memory, and also the session of the query if it names one.
@@ -59,9 +59,9 @@ func (sf *surface) search(q *serve.Request) error {
 			return err
 		}
 	}
-	f := finding{searchResult: searchResult{[]result{}, []result{}, []result{}, 0}, target: body.Target, limit: cmp.Or(max(body.Limit, 0), 10)}
+	f := finding{searchResult: searchResult{[]result{}, []result{}, []result{}, 0}, target: body.Target, limit: min(cmp.Or(max(body.Limit, 0), 10), maxHits)}
 	if q.Memory != nil {
-		err = f.memories(q, body.Query, sf.agent, s)
+		err = f.memories(q, body.Query, memory.Scope{Agent: sf.agent, Owner: sf.user(q)}, s)
 	} else {
 		err = f.said(q, body.Query, sf.agent, s)
 	}
@@ -81,7 +81,7 @@ type finding struct {
 // most returns the number of hits to look for. A target leaves some of them out.
 func (f *finding) most() int {
 	if f.target != "" {
-		return max(f.limit, maxHits)
+		return maxHits
 	}
 	return f.limit
 }
@@ -104,8 +104,8 @@ func (f *finding) add(kind, uri, abstract string, score float64) {
 }
 
 // memories searches memories, and also the session s if it is not nil.
-func (f *finding) memories(q *serve.Request, text, agent string, s *session.Session) error {
-	opts := &memory.SearchOptions{Scope: memory.Scope{Agent: agent, Owner: user(q.Principal.Owner)}, Limit: f.most()}
+func (f *finding) memories(q *serve.Request, text string, scope memory.Scope, s *session.Session) error {
+	opts := &memory.SearchOptions{Scope: scope, Limit: f.most()}
 	abstracts := map[string]string{} // of chapters
 	if s != nil {
 		info, err := s.Info(q.Context())
@@ -119,7 +119,7 @@ func (f *finding) memories(q *serve.Request, text, agent string, s *session.Sess
 		for _, c := range chapters {
 			abstracts[c.Name] = c.Abstract
 		}
-		opts.Scope.Owner, opts.Sessions = user(info.Owner), []*session.Session{s}
+		opts.Scope.Owner, opts.Sessions = info.Owner, []*session.Session{s}
 	}
 	hits, err := q.Memory.Search(q.Context(), text, opts)
 	for _, h := range hits {

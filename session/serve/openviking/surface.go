@@ -24,6 +24,7 @@ type sessionInfo struct {
 
 type surface struct {
 	agent  string
+	owner  string // of administrators without an owner
 	counts counts
 }
 
@@ -55,8 +56,8 @@ func fail(q *serve.Request, p *serve.Problem) {
 	}{"error", failure{p.Code, message}, time.Since(q.Began).Seconds()})
 }
 
-// user returns OpenViking's name for the owner of a session.
-func user(owner string) string { return cmp.Or(owner, "default") }
+// user returns the owner of the principal's new sessions.
+func (sf *surface) user(q *serve.Request) string { return cmp.Or(q.Principal.Owner, sf.owner) }
 
 // about calls f with the session in the path of a request.
 func (sf *surface) about(f func(*serve.Request, *session.Session) error) func(*serve.Request) error {
@@ -71,25 +72,46 @@ func (sf *surface) about(f func(*serve.Request, *session.Session) error) func(*s
 
 // create makes a session. Its owner is the user in the answer.
 func (sf *surface) create(q *serve.Request, id string) (*session.Session, error) {
-	if q.Principal.Admin {
-		q.Principal.Owner = user(q.Principal.Owner)
-	}
+	q.Principal.Owner = sf.user(q)
 	return q.Create(sf.agent, id)
 }
 
 // findOrCreate returns a session of the principal, and makes it if it is missing. A session of
-// another owner stays missing.
+// another owner stays missing, even for an administrator: a user could take an ID first, and
+// then read the administrator's messages. Sessions without an owner are the administrators'.
 func (sf *surface) findOrCreate(q *serve.Request) (*session.Session, error) {
 	id := q.PathValue("id")
-	s, err := q.Session(sf.agent, id)
+	s, err := sf.own(q, id)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
 	s, failed := sf.create(q, id)
 	if errors.Is(failed, fs.ErrExist) { // of another owner, or made just now
-		return q.Session(sf.agent, id)
+		return sf.own(q, id)
 	}
 	return s, failed
+}
+
+// own returns a session of the principal's owner, or for administrators without an owner.
+func (sf *surface) own(q *serve.Request, id string) (s *session.Session, err error) {
+	if !q.Principal.Admin {
+		return q.Session(sf.agent, id)
+	}
+	all := q.Store
+	if q.Store, err = all.Scope(sf.user(q)); err == nil {
+		s, err = q.Session(sf.agent, id)
+	}
+	if q.Store = all; !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	if s, err = q.Session(sf.agent, id); err != nil {
+		return nil, err
+	}
+	info, err := s.Info(q.Context())
+	if err == nil && info.Owner != "" {
+		err = fs.ErrNotExist
+	}
+	return s, err
 }
 
 // absent returns the problem of a route or an option without a counterpart here.

@@ -83,12 +83,18 @@ type (
 type chatBody struct {
 	Message   string   `json:"message,omitempty"`
 	SessionID string   `json:"sessionId,omitempty"`
-	Context   string   `json:"context,omitempty"` // for the system prompt of the turn
+	Context   string   `json:"context,omitempty"` // for the system prompt of the turn; at most 16 KiB
 	Images    []string `json:"images,omitempty"`  // data URLs
 }
 
-// content returns the blocks of the message.
+// maxContext is the largest size of a context in bytes.
+const maxContext = 16 << 10
+
+// content returns the blocks of the message, or refuses the body.
 func (b chatBody) content() (content []transcript.Block, err error) {
+	if len(b.Context) > maxContext {
+		return nil, serve.Invalid("the context is larger than 16 KiB")
+	}
 	if b.Message != "" {
 		content = append(content, transcript.TextBlock{Text: b.Message})
 	}

@@ -33,7 +33,7 @@ func Message(role, content string, parts []Part) (m transcript.Message, err erro
 	if len(parts) == 0 { // gives the same line as the library
 		text := transcript.UserText(content)
 		text.Role = m.Role
-		return text, nil
+		return text, Check(text)
 	}
 	for _, p := range parts {
 		switch p.Type {
@@ -48,7 +48,17 @@ func Message(role, content string, parts []Part) (m transcript.Message, err erro
 			return m, errors.New("a part is neither text nor context: append tool calls with the Go library")
 		}
 	}
-	return m, nil
+	return m, Check(m)
+}
+
+// Check refuses a message without content: of empty texts alone.
+func Check(m transcript.Message) error {
+	for _, b := range m.Content {
+		if t, ok := b.(transcript.TextBlock); !ok || t.Text != "" {
+			return nil
+		}
+	}
+	return errors.New("the message is empty")
 }
 
 // Each calls f with the entries of the conversation that [search.Page] shows, in order.
