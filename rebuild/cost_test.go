@@ -43,6 +43,23 @@ func TestFoldAllocs(t *testing.T) {
 	}
 }
 
+// The unfinished work is found without rendering the history.
+func TestPendingBytes(t *testing.T) {
+	_, entries := conversation(t, 1001) // the last one is a question
+	fold := rebuild.New(nil)
+	for _, e := range entries {
+		require.NoError(t, fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}))
+	}
+	require.True(t, fold.Pending().Owed)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		fold.Pending()
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/100, uint64(8<<10))
+}
+
 // Changes that a caller makes to the slices of a history reach no other
 // history.
 func TestHistoryIsTheCallers(t *testing.T) {
