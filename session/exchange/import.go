@@ -160,7 +160,7 @@ type Source interface {
 // from the original line and its ordinal among equal lines. If a source
 // contains several sessions of one ID, the paths of all but the first go into
 // their IDs. An export of a session, to any program, adds nothing when it comes
-// back with the same words. If a tree was continued from an earlier entry, a rewind comes
+// back with the same words, calls, results and media. If a tree was continued from an earlier entry, a rewind comes
 // first. A source that cannot be followed is left alone; its Err matches
 // [ErrDiverged].
 //
