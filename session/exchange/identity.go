@@ -97,6 +97,7 @@ type sourceIDs struct {
 	kept    string // the ID of the source
 	derived string // the ID of the session if it cannot have the one in kept
 	more    string // distinguishes the source from others of its ID
+	closed  bool   // the session has an owner and the source has none, so it adds nothing
 }
 
 // firstEntry returns the first entry, which identifies a source without an ID.
@@ -147,7 +148,8 @@ func (im *importing) locate(ctx context.Context) (*session.Session, error) {
 
 // wanted is the owner that the source is for.
 func (im *importing) wanted() string {
-	return cmp.Or(im.store.Owner(), im.opts.For, im.Source.Owner)
+	h, _ := im.first.Body.(transcript.Header)
+	return cmp.Or(im.store.Owner(), im.opts.For, h.Owner, im.Source.Owner)
 }
 
 // get returns a session, one in the trash as well, and nil if it is missing.
@@ -167,12 +169,16 @@ func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
 		return false, err
 	}
 	im.Trashed = info.State == session.Trashed
-	if want := im.wanted(); want != "" && info.Owner != "" && info.Owner != want {
+	want := im.wanted()
+	if want != "" && info.Owner != "" && info.Owner != want {
 		return false, nil
 	}
 	own, err := hasOwn(ctx, s)
 	if err != nil {
 		return false, err
+	}
+	if im.closed = want == "" && info.Owner != ""; im.closed {
+		return im.contained(ctx, s)
 	}
 	if same := info.Key == im.Key.String(); same && !own || im.Source.Dialect == dialect.Native {
 		return same, nil

@@ -36,7 +36,9 @@ type ImportOptions struct {
 	// programs without keys get agent:<dialect>:<session ID>.
 	Key func(dialect.Session) (session.Key, error)
 	// For is the owner of new sessions; empty means the owner that the source names, in
-	// its header or in its path. In a scope it is the owner of the scope.
+	// its header or in its path. In a scope it is the owner of the scope. A source without
+	// an owner adds nothing to an owner's session: it becomes a session of its own if it
+	// contains more.
 	For string
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
@@ -314,7 +316,14 @@ func (im *importing) try(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := im.compare(); errors.Is(err, ErrDiverged) {
+	err = im.compare()
+	if !missing && im.closed && (err == nil || errors.Is(err, ErrDiverged)) {
+		if err == nil && im.plan.fresh > 0 && !im.plan.foreign() {
+			return fmt.Errorf("%s/%s belongs to an owner, and the source to none: import it for the owner: %w", im.Session.Agent, im.Session.ID, fs.ErrPermission)
+		}
+		return nil
+	}
+	if errors.Is(err, ErrDiverged) {
 		if back, readErr := im.isBack(ctx, s); back || readErr != nil {
 			return readErr
 		}
@@ -413,14 +422,12 @@ func (im *importing) header(ctx context.Context) (_ transcript.Entry, err error)
 		created = im.opts.Now()
 	}
 	created = created.UTC().Truncate(time.Microsecond)
-	h := transcript.Header{Created: created}
 	from, native := im.first.Body.(transcript.Header)
-	h.Owner = im.opts.For
+	h := transcript.Header{Created: created, Owner: cmp.Or(im.opts.For, from.Owner)}
 	if im.store.Owner() == "" {
-		h.Owner = cmp.Or(h.Owner, s.Owner)
+		h.Owner = im.wanted()
 	}
 	if native {
-		h.Owner = cmp.Or(im.opts.For, from.Owner)
 		h.Meta, h.Base, h.Descent, h.Parent = from.Meta, from.Base, from.Descent, from.Parent
 	}
 	if s.Parent != "" {
