@@ -2,6 +2,7 @@ package exchange_test
 
 import (
 	"bytes"
+	"io"
 	"io/fs"
 	"slices"
 	"testing"
@@ -79,4 +80,31 @@ func TestImportOfNativeOwners(t *testing.T) {
 		require.Equal(t, "bob", storetest.Info(t, s).Owner)
 	}
 	require.Equal(t, []string{"of ada"}, textsIn(t, st, s.Ref()))
+}
+
+// An owner or an agent that does not come back from the files of a program is a loss of
+// the export, and no other is.
+func TestExportOwnersAndAgents(t *testing.T) {
+	for _, to := range writable {
+		for owner, agent := range map[string]string{"ada": "main", "bert": "support", "": "help er"} {
+			st, other := inMemory(), inMemory()
+			s, err := st.Create(t.Context(), session.Key{Agent: agent, Channel: "cli", Peer: "x"}, &session.CreateOptions{Owner: owner})
+			require.NoError(t, err)
+			add(t, s, transcript.UserText("hi"))
+			files := fstest.MapFS{}
+			w, err := dialect.NewWriter(to, func(name string) (io.WriteCloser, error) {
+				files[name] = &fstest.MapFile{}
+				return file{files[name]}, nil
+			})
+			require.NoError(t, err)
+			lost, err := exchange.Export(t.Context(), s, w, dialect.Session{})
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			im := importAll(t, other, sessionsIn(t, files), nil)[0]
+			back, err := other.Get(t.Context(), im.Session)
+			require.NoError(t, err)
+			require.Equal(t, storetest.Info(t, back).Owner != owner, lost["owner"] == 1, "%s: owner %q", to, owner)
+			require.Equal(t, im.Session.Agent != agent, lost["agent"] == 1, "%s: agent %q", to, agent)
+		}
+	}
 }
