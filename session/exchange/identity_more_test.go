@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -61,4 +62,40 @@ func TestImportOfOtherResults(t *testing.T) {
 	}
 	_, err := exchange.Import(t.Context(), to, sessionsIn(t, files), nil)
 	require.ErrorIs(t, err, exchange.ErrDiverged)
+}
+
+// A text that begins like a context of Codex stays a text of the user, and sessions of one
+// ID and two agents get files of two IDs.
+func TestImportBackOfLikeAndSame(t *testing.T) {
+	st := inMemory()
+	for _, agent := range []string{"one", "two"} {
+		s, err := st.Create(t.Context(), session.Key{Agent: agent, Channel: "cli", Peer: "x"}, &session.CreateOptions{ID: "same"})
+		require.NoError(t, err)
+		ids := add(t, s, transcript.UserText("# AGENTS.md instructions for me"), transcript.AssistantText("of "+agent), transcript.UserText("<environment_context> what is it?"))
+		add(t, s, transcript.Compaction{Summary: "S", FirstKept: ids[2], CoversTo: ids[1], Said: []transcript.Carried{{Text: "<skill> said"}}})
+	}
+	other := inMemory()
+	for _, to := range []dialect.Dialect{dialect.ClaudeCode, dialect.Codex} {
+		var both []*session.Session
+		for _, agent := range []string{"one", "two"} {
+			s, err := st.Get(t.Context(), session.Ref{Agent: agent, ID: "same"})
+			require.NoError(t, err)
+			both = append(both, s)
+		}
+		ids := map[string]bool{}
+		files := exportAll(t, to, dialect.Session{}, both...)
+		for _, im := range importAll(t, st, sessionsIn(t, files), nil) {
+			require.Zero(t, im.Appended, "%s: %s became %s", to, im.Source.ID, im.Session)
+		}
+		for _, im := range importAll(t, other, sessionsIn(t, files), nil) {
+			require.Contains(t, im.Source.Path, im.Source.ID)
+			require.NotContains(t, im.Source.Path, "_2")
+			ids[im.Source.ID] = true
+			history, _ := importedHistory(t, other, im.Session)
+			for _, text := range []string{"environment_context", "skill"} {
+				require.Contains(t, history, text, "%s", to)
+			}
+		}
+		require.Len(t, ids, 2)
+	}
 }

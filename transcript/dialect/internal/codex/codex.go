@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // A Reader reads one rollout.
@@ -102,11 +103,11 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 		}
 		bodies = append(bodies, transcript.Header{Created: created})
 	case "response_item":
-		bodies = item(payload)
+		bodies = item(payload, r[rows.Own] != nil)
 	case "event_msg":
 		bodies = event(payload)
 	case "compacted":
-		bodies = append(bodies, compacted(payload))
+		bodies = append(bodies, compacted(payload, r[rows.Own] != nil))
 	case "inter_agent_communication":
 		bodies = append(bodies, fields.Aside(kind))
 		if text := payload.Str("content"); text != "" {
@@ -126,8 +127,8 @@ func other(kind string) transcript.Body {
 }
 
 // compacted returns the compaction of a record: its summary and, from the history that
-// replaced the older one, the texts of the user.
-func compacted(r fields.Record) transcript.Body {
+// replaced the older one, the texts of the user. Own is the mark of the [Writer].
+func compacted(r fields.Record, own bool) transcript.Body {
 	c := transcript.Compaction{Summary: r.Str("message")}
 	if c.Summary == "" {
 		return fields.Aside("compacted")
@@ -135,7 +136,7 @@ func compacted(r fields.Record) transcript.Body {
 	for _, raw := range r.Elements("replacement_history") {
 		old := fields.Of(raw)
 		text := joined(old.Elements("content"), "text", "")
-		if old.Str("role") == "user" && text != "" && text != c.Summary && !isContext(text) {
+		if old.Str("role") == "user" && text != "" && text != c.Summary && (own || !isContext(text)) {
 			c.Said = append(c.Said, transcript.Carried{Text: text})
 		}
 	}

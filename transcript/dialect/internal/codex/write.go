@@ -71,10 +71,16 @@ func (w *Writer) Message(m rows.Message) {
 		return
 	}
 	w.item(e, "type", "message", "role", "user", "content", rows.Array(w.Content(m.Content, part)))
+	if slices.ContainsFunc(m.Content, func(b transcript.Block) bool { t, ok := b.(transcript.TextBlock); return ok && isContext(t.Text) }) {
+		w.mark()
+	}
 	if text := m.Message(); text.Text() != "" {
 		w.event(e, "type", "user_message", "message", text.Text(), "images", []byte("[]"))
 	}
 }
+
+// mark makes the texts of the last row texts of the user, even if they begin like a context.
+func (w *Writer) mark() { w.Rows[len(w.Rows)-1].Value(rows.Own, []byte(`{"user":true}`)) }
 
 func (w *Writer) item(e transcript.Entry, members ...any) {
 	w.add("response_item", e, rows.Object(members...))
@@ -221,6 +227,9 @@ func (w *Writer) Compaction(e transcript.Entry, c transcript.Compaction) {
 		history = append(history, rows.Object("type", "message", "role", "user", "content", rows.Array([][]byte{part.End()})).End())
 	}
 	w.add("compacted", e, rows.Object("message", heading+c.Summary, "replacement_history", rows.Array(history)))
+	if slices.ContainsFunc(c.Said, func(s transcript.Carried) bool { return isContext(s.Text) }) {
+		w.mark()
+	}
 	at := len(w.Rows) - 1
 	if first, ok := w.Kept(c); ok {
 		at = first.Row
