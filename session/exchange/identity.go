@@ -97,7 +97,7 @@ type sourceIDs struct {
 	kept    string // the ID of the source
 	derived string // the ID of the session if it cannot have the one in kept
 	more    string // distinguishes the source from others of its ID
-	closed  bool   // the session has an owner and the source has none, so it adds nothing
+	closed  bool   // an owner's session, to which a source without an owner adds nothing
 }
 
 // firstEntry returns the first entry, which identifies a source without an ID.

@@ -90,6 +90,9 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 			return nil, fields.Malformed("no type")
 		}
 	}
+	if r[rows.Own] != nil && payload != nil {
+		payload[rows.Own] = r[rows.Own]
+	}
 	id := fields.AtOffset(offset)
 	var bodies []transcript.Body
 	switch kind {
@@ -103,11 +106,11 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 		}
 		bodies = append(bodies, transcript.Header{Created: created})
 	case "response_item":
-		bodies = item(payload, r[rows.Own] != nil)
+		bodies = item(payload)
 	case "event_msg":
 		bodies = event(payload)
 	case "compacted":
-		bodies = append(bodies, compacted(payload, r[rows.Own] != nil))
+		bodies = append(bodies, compacted(payload))
 	case "inter_agent_communication":
 		bodies = append(bodies, fields.Aside(kind))
 		if text := payload.Str("content"); text != "" {
@@ -127,8 +130,8 @@ func other(kind string) transcript.Body {
 }
 
 // compacted returns the compaction of a record: its summary and, from the history that
-// replaced the older one, the texts of the user. Own is the mark of the [Writer].
-func compacted(r fields.Record, own bool) transcript.Body {
+// replaced the older one, the texts of the user.
+func compacted(r fields.Record) transcript.Body {
 	c := transcript.Compaction{Summary: r.Str("message")}
 	if c.Summary == "" {
 		return fields.Aside("compacted")
@@ -136,23 +139,11 @@ func compacted(r fields.Record, own bool) transcript.Body {
 	for _, raw := range r.Elements("replacement_history") {
 		old := fields.Of(raw)
 		text := joined(old.Elements("content"), "text", "")
-		if old.Str("role") == "user" && text != "" && text != c.Summary && (own || !isContext(text)) {
+		if old.Str("role") == "user" && text != "" && text != c.Summary && (r[rows.Own] != nil || !isContext(text)) {
 			c.Said = append(c.Said, transcript.Carried{Text: text})
 		}
 	}
 	return c
-}
-
-// contexts begin the texts that Codex writes into messages of the user.
-var contexts = []string{
-	"<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>", "<skills_instructions>",
-	"<INSTRUCTIONS>", "<turn_aborted>", "<model_switch>", "<collaboration_mode>", "<personality_spec>", "<subagent_notification>",
-	"<skill>", "<apps_instructions>", "<plugins_instructions>",
-}
-
-func isContext(text string) bool {
-	text = strings.TrimSpace(text)
-	return slices.ContainsFunc(contexts, func(c string) bool { return strings.HasPrefix(text, c) })
 }
 
 // Learn implements the interface of a program.

@@ -7,13 +7,14 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // item returns the bodies of an item of the Responses API.
-func item(r fields.Record, own bool) []transcript.Body {
+func item(r fields.Record) []transcript.Body {
 	switch kind := r.Str("type"); kind {
 	case "message":
-		return []transcript.Body{message(r, own)}
+		return []transcript.Body{message(r)}
 	case "agent_message": // of another agent to this one
 		if text := joined(r.Elements("content"), "text", "\n"); text != "" {
 			return []transcript.Body{fields.User(transcript.TextBlock{Text: text})}
@@ -36,11 +37,11 @@ func item(r fields.Record, own bool) []transcript.Body {
 }
 
 // message returns a message. Texts of the program to its model are asides: newer files
-// name the kind of each, and older ones show it by the beginning. Own marks texts of the user.
-func message(r fields.Record, own bool) transcript.Body {
+// name the kind of each, and older ones show it by the beginning.
+func message(r fields.Record) transcript.Body {
 	role := r.Str("role")
 	var blocks []transcript.Block
-	context := !own
+	context := r[rows.Own] == nil
 	if kinds := string(r.Object("internal_chat_message_metadata_passthrough")["content_item_kinds"]); strings.Contains(kinds, `"user.`) {
 		context = false
 	}

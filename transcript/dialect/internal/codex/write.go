@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -250,3 +251,15 @@ const heading = "Another language model started to solve this problem and produc
 	"You also have access to the state of the tools that were used by that language model. Use this to build on the work " +
 	"that has already been done and avoid duplicating work. Here is the summary produced by the other language model, " +
 	"use the information in this summary to assist with your own analysis:\n"
+
+// contexts begin the texts that Codex writes into messages of the user.
+var contexts = []string{
+	"<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>", "<skills_instructions>",
+	"<INSTRUCTIONS>", "<turn_aborted>", "<model_switch>", "<collaboration_mode>", "<personality_spec>", "<subagent_notification>",
+	"<skill>", "<apps_instructions>", "<plugins_instructions>",
+}
+
+func isContext(text string) bool {
+	text = strings.TrimSpace(text)
+	return slices.ContainsFunc(contexts, func(c string) bool { return strings.HasPrefix(text, c) })
+}
