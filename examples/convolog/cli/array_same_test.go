@@ -11,7 +11,7 @@ import (
 // Arrays of one file name in two arguments are two sessions, even if one begins like the
 // other; -n lists the same, and a second run adds nothing.
 func TestImportArraysOfOneName(t *testing.T) {
-	sh := overFolder(t)
+	sh, url := overFolder(t), overURL(t)
 	var files []string
 	for _, text := range []string{
 		`[{"role":"user","content":"hi"}]`,
@@ -33,5 +33,9 @@ func TestImportArraysOfOneName(t *testing.T) {
 	for _, again := range sh.migrate(run...).Sessions {
 		require.Zero(t, again.Appended)
 		require.False(t, again.Created)
+	}
+	for i, one := range url.migrate(run...).Sessions {
+		require.Equal(t, done.Sessions[i].Session, one.Session)
+		require.Equal(t, done.Sessions[i].Appended, one.Appended)
 	}
 }
