@@ -16,9 +16,15 @@ func TestImportBackOfOddCalls(t *testing.T) {
 		result  []transcript.Block
 		isError bool
 	}{
-		{``, nil, false}, {`{}`, text(""), false}, {`{"p":"a","c":"x`, text("broken"), true}, {`"text"`, text(" a\n\tb "), false},
-		{`[1,2]`, text("a\n\nb"), false}, {`null`, append(text("a"), text("b")...), false}, {`{"n":12345678901234567890,"f":1.50e3}`, media, false},
-		{`{"s":"\ud800"}`, text("\x1b[0m \u0085"), true}, {`{"b":1, "a":{"d":2,"c":"<é>"}}`, picture(4).Content, true},
+		{``, nil, false},
+		{`{}`, text(""), false},
+		{`{"p":"a","c":"x`, text("broken"), true},
+		{`"text"`, text(" a\n\tb "), false},
+		{`[1,2]`, text("a\n\nb"), false},
+		{`null`, append(text("a"), text("b")...), false},
+		{`{"n":12345678901234567890,"f":1.50e3}`, media, false},
+		{`{"s":"\ud800"}`, text("\x1b[0m \u0085"), true},
+		{`{"b":1, "a":{"d":2,"c":"<é>"}}`, picture(4).Content, true},
 		{`{"a":1,"a":2}`, []transcript.Block{transcript.ContextBlock{URI: "viking://resources/a/", Kind: "resource", Abstract: "A guide"}}, false},
 	} {
 		st := inMemory()
