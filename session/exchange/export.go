@@ -84,7 +84,7 @@ func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, b
 // repaired and without rewound entries, each compaction where it was made. The ID stays; a
 // session that could not keep the one that it came with gets that. Set fields of as override
 // the store. [Import] of the written files into the store adds nothing. Export returns
-// counts of content that the program cannot hold, system prompts for example. The
+// counts of content that the program cannot hold, system prompts or the owner for example. The
 // program's index is written by [dialect.Writer.Close].
 func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (_ dialect.Losses, err error) {
 	defer audit(ctx, s, &err)
@@ -97,7 +97,7 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 		return nil, err
 	}
 	as.ID, as.Key, as.Agent = cmp.Or(as.ID, originalID(info), info.ID), cmp.Or(as.Key, info.Key), cmp.Or(as.Agent, info.Agent)
-	as.Title = cmp.Or(as.Title, info.Title)
+	as.Title, as.Owner = cmp.Or(as.Title, info.Title), cmp.Or(as.Owner, info.Owner)
 	if as.Created.IsZero() {
 		as.Created = info.CreatedAt
 	}

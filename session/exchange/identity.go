@@ -97,6 +97,7 @@ type sourceIDs struct {
 	kept    string // the ID of the source
 	derived string // the ID of the session if it cannot have the one in kept
 	more    string // distinguishes the source from others of its ID
+	closed  bool   // an owner's session, to which a source without an owner adds nothing
 }
 
 // firstEntry returns the first entry, which identifies a source without an ID.
@@ -147,7 +148,8 @@ func (im *importing) locate(ctx context.Context) (*session.Session, error) {
 
 // wanted is the owner that the source is for.
 func (im *importing) wanted() string {
-	return cmp.Or(im.store.Owner(), im.opts.For, im.Source.Owner)
+	h, _ := im.first.Body.(transcript.Header)
+	return cmp.Or(im.store.Owner(), im.opts.For, h.Owner, im.Source.Owner)
 }
 
 // get returns a session, one in the trash as well, and nil if it is missing.
@@ -167,12 +169,16 @@ func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
 		return false, err
 	}
 	im.Trashed = info.State == session.Trashed
-	if want := im.wanted(); want != "" && info.Owner != "" && info.Owner != want {
+	want := im.wanted()
+	if want != "" && info.Owner != "" && info.Owner != want {
 		return false, nil
 	}
 	own, err := hasOwn(ctx, s)
 	if err != nil {
 		return false, err
+	}
+	if im.closed = want == "" && info.Owner != ""; im.closed {
+		return im.contained(ctx, s)
 	}
 	if same := info.Key == im.Key.String(); same && !own || im.Source.Dialect == dialect.Native {
 		return same, nil
@@ -221,7 +227,7 @@ func (im *importing) isCut() (bool, error) {
 }
 
 // contained reports whether the conversation of a session begins with all words of the
-// source, as after an export to it.
+// source, as after an export to it, and contains its calls, results and media.
 func (im *importing) contained(ctx context.Context, s *session.Session) (bool, error) {
 	entries, _, err := conversation(ctx, s)
 	if err != nil {
@@ -247,8 +253,8 @@ func (im *importing) contained(ctx context.Context, s *session.Session) (bool, e
 		}
 		there.add(rec.Entry)
 	}
-	wordless := rest == 0 || here.Len() == 0 || im.Source.Origin == s.Ref().ID // the source may be
-	return strings.HasPrefix(here.String(), there.String()) && (there.Len() > 0 || wordless), nil
+	wordless := rest == 0 || here.empty() || im.Source.Origin == s.Ref().ID // the source may be
+	return here.includes(there) && (!there.empty() || wordless), nil
 }
 
 // isSummary reports whether an entry of Claude Code is the summary that begins its file. A
@@ -259,10 +265,30 @@ func (im *importing) isSummary(e transcript.Entry) bool {
 }
 
 // said holds the words of a conversation, with a role where it changes: programs
-// join and split the texts of one role.
+// join and split the texts of one role. The other content is listed by kind, because
+// programs order the kinds differently.
 type said struct {
 	strings.Builder
-	role transcript.Role
+	role  transcript.Role
+	other map[string][]string
+}
+
+func (s *said) empty() bool { return s.Len() == 0 && len(s.other) == 0 }
+
+// includes reports whether s begins with the words of an export and has the rest of it in
+// the same order. A program may lack a part of the rest, such as some of the media.
+func (s *said) includes(export said) bool {
+	for kind, want := range export.other {
+		for _, item := range s.other[kind] {
+			if len(want) > 0 && want[0] == item {
+				want = want[1:]
+			}
+		}
+		if len(want) > 0 {
+			return false
+		}
+	}
+	return strings.HasPrefix(s.String(), export.String())
 }
 
 func (s *said) add(e transcript.Entry) {
@@ -274,6 +300,8 @@ func (s *said) add(e transcript.Entry) {
 			text = b.Text
 		case transcript.ContextBlock: // as programs without such blocks get it
 			text = "[" + b.Kind + " " + b.URI + "] " + b.Abstract
+		default:
+			s.list(b)
 		}
 		for word := range strings.FieldsSeq(text) {
 			if f.Role != s.role {
@@ -282,5 +310,35 @@ func (s *said) add(e transcript.Entry) {
 			}
 			s.WriteString(word + " ")
 		}
+	}
+}
+
+// list adds a call, a result or media, without the IDs of calls, which programs change.
+func (s *said) list(b transcript.Block) {
+	add := func(item string) {
+		if s.other == nil {
+			s.other = map[string][]string{}
+		}
+		s.other[transcript.BlockType(b)] = append(s.other[transcript.BlockType(b)], item)
+	}
+	switch b := b.(type) {
+	case transcript.ToolCallBlock:
+		input := any(b.Input)
+		_ = json.Unmarshal(b.Input, &input) // sorted, if it is JSON
+		add(fmt.Sprint(b.Name, " ", input))
+	case transcript.ToolResultBlock:
+		var words []string
+		for _, part := range b.Content {
+			if text, ok := part.(transcript.TextBlock); ok {
+				words = append(words, strings.Fields(text.Text)...)
+			} else {
+				s.list(part)
+			}
+		}
+		add(strings.Join(words, " "))
+	case transcript.ImageBlock:
+		add(b.Source.Data + b.Source.URL)
+	case transcript.DocumentBlock:
+		add(b.Source.Data + b.Source.URL)
 	}
 }

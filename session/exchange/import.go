@@ -25,7 +25,7 @@ import (
 // imported or copied have changed or vanished in the source, or both the source and the
 // session made from it have been continued. Nothing was appended.
 var ErrDiverged = errors.New("the source and the session made from it have gone different ways: " +
-	"nothing was appended; delete the session, import for another agent or copy into another store")
+	"nothing was appended; delete the session, or use another store for the source")
 
 // ImportOptions of [Import]. Nil and zero fields are the defaults.
 type ImportOptions struct {
@@ -36,7 +36,9 @@ type ImportOptions struct {
 	// programs without keys get agent:<dialect>:<session ID>.
 	Key func(dialect.Session) (session.Key, error)
 	// For is the owner of new sessions; empty means the owner that the source names, in
-	// its header or in its path. In a scope it is the owner of the scope.
+	// its header or in its path. In a scope it is the owner of the scope. A source without
+	// an owner adds nothing to an owner's session: it becomes a session of its own if it
+	// contains more.
 	For string
 	// DryRun writes nothing. The report lists the planned changes.
 	DryRun bool
@@ -162,7 +164,7 @@ type Source interface {
 // from the original line and its ordinal among equal lines. If a source
 // contains several sessions of one ID, the paths of all but the first go into
 // their IDs. An export of a session, to any program, adds nothing when it comes
-// back with the same words. If a tree was continued from an earlier entry, a rewind comes
+// back with the same words, calls, results and media. If a tree was continued from an earlier entry, a rewind comes
 // first. A source that cannot be followed is left alone; its Err matches
 // [ErrDiverged].
 //
@@ -316,7 +318,14 @@ func (im *importing) try(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := im.compare(); errors.Is(err, ErrDiverged) {
+	err = im.compare()
+	if !missing && im.closed && (err == nil || errors.Is(err, ErrDiverged)) {
+		if err == nil && im.plan.fresh > 0 && !im.plan.foreign() {
+			return fmt.Errorf("%s/%s belongs to an owner, and the source to none: import it for the owner: %w", im.Session.Agent, im.Session.ID, fs.ErrPermission)
+		}
+		return nil
+	}
+	if errors.Is(err, ErrDiverged) {
 		if back, readErr := im.isBack(ctx, s); back || readErr != nil {
 			return readErr
 		}
@@ -415,14 +424,12 @@ func (im *importing) header(ctx context.Context) (_ transcript.Entry, err error)
 		created = im.opts.Now()
 	}
 	created = created.UTC().Truncate(time.Microsecond)
-	h := transcript.Header{Created: created}
 	from, native := im.first.Body.(transcript.Header)
-	h.Owner = im.opts.For
+	h := transcript.Header{Created: created, Owner: cmp.Or(im.opts.For, from.Owner)}
 	if im.store.Owner() == "" {
-		h.Owner = cmp.Or(h.Owner, s.Owner)
+		h.Owner = im.wanted()
 	}
 	if native {
-		h.Owner = cmp.Or(im.opts.For, from.Owner)
 		h.Meta, h.Base, h.Descent, h.Parent = from.Meta, from.Base, from.Descent, from.Parent
 	}
 	if s.Parent != "" {

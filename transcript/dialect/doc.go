@@ -81,8 +81,9 @@
 //   - Codex: the API of every answer is OpenAI's Responses; other reasoning is lost, and
 //     so are the mark of a failed call, stop reasons and IDs of requests. The input of a
 //     call is an object. Answers without a message between them become one. A
-//     compaction precedes the messages that it keeps. A text of the user that begins
-//     like a text of Codex is an aside.
+//     compaction precedes the messages that it keeps.
+//
+// Sessions of one ID and several agents get files of several IDs in Claude Code and Codex.
 //
 // A helper is written as a session. Losses count the content that is lost. Of the items
 // that a compaction carries, rollouts hold the texts of the user, and exchange.Export puts

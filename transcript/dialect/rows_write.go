@@ -45,15 +45,19 @@ func (r *rowTarget) begin(w *Writer, s Session) (output, error) {
 	if out.inOpenClaw() {
 		out.row.Agent = w.agent(s.Agent)
 	}
-	id, file := out.to.Start(rows.Session{
-		ID: s.ID, Key: s.Key, Agent: out.row.Agent, Title: s.Title, Dir: cmp.Or(s.Dir, "/"), Created: s.Created,
-	})
+	as := rows.Session{ID: s.ID, Key: s.Key, Agent: out.row.Agent, Title: s.Title, Dir: cmp.Or(s.Dir, "/"), Created: s.Created}
+	id, file := out.to.Start(as)
+	if w.taken(file, ".jsonl") && r.dialect != Pi { // by an agent's session of that ID
+		out.to, out.log = rowWriters[r.dialect]()
+		as.ID = rows.UUID(s.Agent + "/" + cmp.Or(s.ID, s.Key))
+		id, file = out.to.Start(as)
+	}
 	out.row.Updated = s.Created
 	out.row.ID, out.row.file = id, w.unique(file, ".jsonl")
 	origin := rows.Object()
 	origin.OptString("session", cmp.Or(s.Origin, s.ID))
 	origin.OptString("agent", s.Agent)
-	out.log.Rows[0].Value(originMember, origin.End())
+	out.log.Rows[0].Value(rows.Own, origin.End())
 	return out, nil
 }
 

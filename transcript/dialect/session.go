@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect/internal/claudecode"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 	"github.com/convolog/convolog/transcript/dialect/internal/openviking"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // Session is a session of another program. The program's index outranks the
@@ -245,10 +246,6 @@ func (s *Session) survey(each func(rec transcript.Record)) {
 	s.Title = cmp.Or(title.Clean(s.Title), fromText)
 }
 
-// originMember is a member of the first row that a [Writer] adds for pi, Claude Code and
-// Codex, which ignore it. It holds the ID and the agent of the written session.
-const originMember = "convolog"
-
 // setOrigin takes the folder of the session, and its agent and ID before an export, from
 // the first row that names them. The first text of the user is the last one that can.
 func (s *Session) setOrigin(e transcript.Entry) {
@@ -257,7 +254,7 @@ func (s *Session) setOrigin(e transcript.Entry) {
 		if s.Dir == "" && s.Messages == 0 {
 			r := fields.Of(e.Line())
 			s.Dir = cmp.Or(r.Str("cwd"), r.Object("payload").Str("cwd"))
-			origin := r.Object(originMember)
+			origin := r.Object(rows.Own)
 			s.Origin, s.Agent = cmp.Or(s.Origin, origin.Str("session")), cmp.Or(s.Agent, origin.Str("agent"))
 		}
 	default: // it records none

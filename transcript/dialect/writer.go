@@ -50,9 +50,9 @@ type Writer struct {
 }
 
 // Losses counts content that a dialect cannot hold, by name: the type of a
-// block or of an entry, "error" for the mark of a failed call, "time" for lines
-// whose time is not known, and "half-surrogate" for lines in which halves of
-// surrogate pairs became U+FFFD.
+// block or of an entry, "error" for the mark of a failed call, "owner" and "agent" of
+// a session, "time" for lines whose time is not known, and "half-surrogate" for lines
+// in which halves of surrogate pairs became U+FFFD.
 type Losses map[string]int
 
 // target writes the sessions of one dialect.
@@ -99,7 +99,8 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 }
 
 // Write writes one session. Of s it uses ID, Key, Agent, Title, Dir, Created
-// and Updated, any of which may be empty. The ID stays, so that an import of the files
+// and Updated, any of which may be empty. No form holds the Owner, which counts as lost.
+// The ID stays, so that an import of the files
 // finds the session that they were exported from. An ID that is not the name of a
 // file, or for Claude Code and Codex not a UUID, is replaced by one derived from it; files
 // of pi, Claude Code and Codex hold the first one as well, see [Session].
@@ -124,6 +125,12 @@ func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (L
 		_ = l.file.Close()
 	}
 	w.open = nil
+	if s.Owner != "" {
+		x.losses["owner"]++
+	}
+	if cmp.Or(s.Agent, "main") != "main" && !w.holdsAgent(s) {
+		x.losses["agent"]++
+	}
 	if w.mended > 0 {
 		x.losses["half-surrogate"] += w.mended
 	}
@@ -131,6 +138,16 @@ func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (L
 		return x.losses, fmt.Errorf("dialect: writing session %s: %w", s.ID, err)
 	}
 	return x.losses, nil
+}
+
+// holdsAgent reports whether the files hold the agent of a session: mini-claw has it in
+// the key, and the name of a folder may be another one.
+func (w *Writer) holdsAgent(s Session) bool {
+	if _, ok := w.form.(*miniClawTarget); ok {
+		return s.Key == "" || strings.HasPrefix(s.Key, "agent:"+s.Agent+":") || strings.HasPrefix(s.Key, s.Agent+":")
+	}
+	folder, ok := w.agents[s.Agent]
+	return !ok || folder == s.Agent
 }
 
 // Close writes the index, of programs that have one.
@@ -212,12 +229,14 @@ func (w *Writer) putJSON(name string, object []byte) error {
 // a disk that folds case.
 func (w *Writer) unique(name, ext string) string {
 	full := name + ext
-	for n := 2; w.names[strings.ToLower(full)]; n++ {
+	for n := 2; w.taken(full, ""); n++ {
 		full = fmt.Sprintf("%s_%d%s", name, n, ext)
 	}
 	w.names[strings.ToLower(full)] = true
 	return full
 }
+
+func (w *Writer) taken(name, ext string) bool { return w.names[strings.ToLower(name+ext)] }
 
 // agent returns the name of an agent's folder; an empty agent is "main".
 func (w *Writer) agent(agent string) string {

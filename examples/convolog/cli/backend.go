@@ -54,7 +54,7 @@ type backend interface {
 	// repair repairs all repairable findings.
 	repair(ctx context.Context) error
 	// take imports a file or a folder, and reports on each session.
-	take(ctx context.Context, name, from string, opts exchange.ImportOptions, report func(convert.Result) error) error
+	take(ctx context.Context, name string, sessions iter.Seq[exchange.Source], opts exchange.ImportOptions, report func(convert.Result) error) error
 }
 
 // described holds all data about a session.

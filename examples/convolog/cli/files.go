@@ -33,8 +33,10 @@ func importSessions(ctx context.Context, c *call) error {
 	opts := c.importOptions()
 	opts.DryRun = c.dryRun
 	var errs []error
+	names := convert.Names{}
 	for _, name := range c.args {
-		errs = append(errs, c.backend.take(ctx, name, c.from, opts, func(r convert.Result) error {
+		sessions, unread := convert.Find(name, c.from)
+		errs = append(errs, unread, c.backend.take(ctx, name, names.Distinct(sessions), opts, func(r convert.Result) error {
 			if r.Failed != nil {
 				errs = append(errs, fmt.Errorf("%s: session %s: %s", name, cmp.Or(r.Session.ID, r.Source), r.Failed.Title))
 			}

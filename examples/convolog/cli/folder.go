@@ -233,7 +233,6 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 	return errors.Join(err, out.Flush())
 }
 
-func (f *folder) take(ctx context.Context, name, from string, opts exchange.ImportOptions, report func(convert.Result) error) error {
-	sessions, unread := convert.Find(name, from)
-	return errors.Join(unread, convert.Into(ctx, f.Store, sessions, opts, report))
+func (f *folder) take(ctx context.Context, _ string, sessions iter.Seq[exchange.Source], opts exchange.ImportOptions, report func(convert.Result) error) error {
+	return convert.Into(ctx, f.Store, sessions, opts, report)
 }

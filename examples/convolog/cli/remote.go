@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"mime"
 	"net/http"
 	"net/url"
@@ -307,11 +308,11 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 // take sends the transcripts of a folder one by one, as a server imports single files.
 // Data of an index and of other sessions does not reach the server: titles are set
 // afterwards; agents, keys and parents are losses.
-func (r *remote) take(ctx context.Context, name, from string, opts exchange.ImportOptions, report func(convert.Result) error) error {
+func (r *remote) take(ctx context.Context, name string, sessions iter.Seq[exchange.Source], opts exchange.ImportOptions, report func(convert.Result) error) error {
 	if opts.For != "" || opts.Zone != nil || opts.DryRun {
 		return usageError{"--for, --zone and -n are for a folder: a server gives new sessions to the holder of the token", "help import"}
 	}
-	sessions, unread := convert.Find(name, from)
+	var unread error
 	files, of := convert.Files(name), map[string][]exchange.Source{}
 	var order []string
 	for s := range sessions {

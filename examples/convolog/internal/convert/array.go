@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/rebuild/wire/openairesponses"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -46,6 +48,29 @@ func (a array) Records() iter.Seq2[transcript.Record, error] {
 		}
 		for _, rec := range a.records {
 			if !yield(rec, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Names holds the IDs of the arrays of earlier arguments. The ID of an array is the name
+// of its file, so two files of one name are two sources.
+type Names map[string]bool
+
+// Distinct yields the sessions of the next argument. Arrays whose ID is taken get another.
+func (n Names) Distinct(sessions iter.Seq[exchange.Source]) iter.Seq[exchange.Source] {
+	earlier := maps.Clone(n)
+	return func(yield func(exchange.Source) bool) {
+		for s := range sessions {
+			if a, ok := s.(array); ok {
+				id := a.info.ID
+				for i := 2; earlier[a.info.ID]; i++ {
+					a.info.ID = fmt.Sprintf("%s-%d", id, i)
+				}
+				n[a.info.ID], s = true, a
+			}
+			if !yield(s) {
 				return
 			}
 		}

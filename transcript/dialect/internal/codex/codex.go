@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // A Reader reads one rollout.
@@ -89,6 +90,9 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 			return nil, fields.Malformed("no type")
 		}
 	}
+	if r[rows.Own] != nil && payload != nil {
+		payload[rows.Own] = r[rows.Own]
+	}
 	id := fields.AtOffset(offset)
 	var bodies []transcript.Body
 	switch kind {
@@ -135,23 +139,11 @@ func compacted(r fields.Record) transcript.Body {
 	for _, raw := range r.Elements("replacement_history") {
 		old := fields.Of(raw)
 		text := joined(old.Elements("content"), "text", "")
-		if old.Str("role") == "user" && text != "" && text != c.Summary && !isContext(text) {
+		if old.Str("role") == "user" && text != "" && text != c.Summary && (r[rows.Own] != nil || !isContext(text)) {
 			c.Said = append(c.Said, transcript.Carried{Text: text})
 		}
 	}
 	return c
-}
-
-// contexts begin the texts that Codex writes into messages of the user.
-var contexts = []string{
-	"<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>", "<skills_instructions>",
-	"<INSTRUCTIONS>", "<turn_aborted>", "<model_switch>", "<collaboration_mode>", "<personality_spec>", "<subagent_notification>",
-	"<skill>", "<apps_instructions>", "<plugins_instructions>",
-}
-
-func isContext(text string) bool {
-	text = strings.TrimSpace(text)
-	return slices.ContainsFunc(contexts, func(c string) bool { return strings.HasPrefix(text, c) })
 }
 
 // Learn implements the interface of a program.

@@ -7,6 +7,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // item returns the bodies of an item of the Responses API.
@@ -40,7 +41,7 @@ func item(r fields.Record) []transcript.Body {
 func message(r fields.Record) transcript.Body {
 	role := r.Str("role")
 	var blocks []transcript.Block
-	context := true
+	context := r[rows.Own] == nil
 	if kinds := string(r.Object("internal_chat_message_metadata_passthrough")["content_item_kinds"]); strings.Contains(kinds, `"user.`) {
 		context = false
 	}

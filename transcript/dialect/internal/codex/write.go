@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -71,10 +72,16 @@ func (w *Writer) Message(m rows.Message) {
 		return
 	}
 	w.item(e, "type", "message", "role", "user", "content", rows.Array(w.Content(m.Content, part)))
+	if slices.ContainsFunc(m.Content, func(b transcript.Block) bool { t, ok := b.(transcript.TextBlock); return ok && isContext(t.Text) }) {
+		w.mark()
+	}
 	if text := m.Message(); text.Text() != "" {
 		w.event(e, "type", "user_message", "message", text.Text(), "images", []byte("[]"))
 	}
 }
+
+// mark makes the texts of the last row texts of the user, even if they begin like a context.
+func (w *Writer) mark() { w.Rows[len(w.Rows)-1].Value(rows.Own, []byte(`{"user":true}`)) }
 
 func (w *Writer) item(e transcript.Entry, members ...any) {
 	w.add("response_item", e, rows.Object(members...))
@@ -221,6 +228,9 @@ func (w *Writer) Compaction(e transcript.Entry, c transcript.Compaction) {
 		history = append(history, rows.Object("type", "message", "role", "user", "content", rows.Array([][]byte{part.End()})).End())
 	}
 	w.add("compacted", e, rows.Object("message", heading+c.Summary, "replacement_history", rows.Array(history)))
+	if slices.ContainsFunc(c.Said, func(s transcript.Carried) bool { return isContext(s.Text) }) {
+		w.mark()
+	}
 	at := len(w.Rows) - 1
 	if first, ok := w.Kept(c); ok {
 		at = first.Row
@@ -241,3 +251,15 @@ const heading = "Another language model started to solve this problem and produc
 	"You also have access to the state of the tools that were used by that language model. Use this to build on the work " +
 	"that has already been done and avoid duplicating work. Here is the summary produced by the other language model, " +
 	"use the information in this summary to assist with your own analysis:\n"
+
+// contexts begin the texts that Codex writes into messages of the user.
+var contexts = []string{
+	"<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>", "<skills_instructions>",
+	"<INSTRUCTIONS>", "<turn_aborted>", "<model_switch>", "<collaboration_mode>", "<personality_spec>", "<subagent_notification>",
+	"<skill>", "<apps_instructions>", "<plugins_instructions>",
+}
+
+func isContext(text string) bool {
+	text = strings.TrimSpace(text)
+	return slices.ContainsFunc(contexts, func(c string) bool { return strings.HasPrefix(text, c) })
+}

@@ -195,6 +195,10 @@ func Object(members ...any) *jsontext.Object {
 	return &o
 }
 
+// Own is a member of rows that the programs ignore. In the first row it holds the ID and
+// the agent of the written session.
+const Own = "convolog"
+
 // Null is JSON.
 var Null = []byte("null")
 
