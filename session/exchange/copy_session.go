@@ -241,10 +241,18 @@ func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 	if c.there, err = c.to.Create(ctx, key, &session.CreateOptions{Header: &e, Aside: h.Gen == 0 && !c.join.isCurrent()}); err != nil {
 		return err
 	}
-	return c.there.View(ctx, func(v *session.View) error {
-		c.at = v.End()
-		return nil
-	})
+	for rec, err := range c.there.Scan(ctx, session.ScanOptions{}) {
+		if err != nil {
+			return err
+		}
+		switch rec.Entry.Body.(type) {
+		case transcript.Header, transcript.Current:
+			c.at = rec.End
+			continue
+		}
+		return nil // another process already appends
+	}
+	return nil
 }
 
 // flush appends the chunk after the blobs that it names.

@@ -44,11 +44,11 @@ import (
 //
 // If a common entry was changed in one of the two, by an erase for example, the error
 // matches [ErrDiverged] and that session stays as it is. Entries that to has erased from the
-// session or from one of its forks give the same error: erase them in from as well. To no
-// longer knows entries of sessions that were erased as a whole. A driver that cannot replace lines gives an error
-// that matches [errors.ErrUnsupported] if from has the longer end. Other users of a session
-// whose end is replaced get [session.ErrReplaced] once. The longer end is in memory until
-// it is written.
+// session or from one of its forks give the same error: erase them in from as well. An
+// erase of a whole session leaves no list of its entries. A driver that cannot replace
+// lines gives an error that matches [errors.ErrUnsupported] if from has the longer end.
+// Other users of a session whose end is replaced get [session.ErrReplaced] once. Other
+// merges into to may run at the same time. The longer end is in memory until it is written.
 func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (CopyReport, error) {
 	c, err := newCopying(ctx, "merge", from, to, opts)
 	if err != nil {
@@ -83,6 +83,9 @@ func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (Cop
 	return c.report, errors.Join(errs...)
 }
 
+// mergeTries is more than the writes that another merge needs for a session.
+const mergeTries = 10
+
 // merging is a call of Merge.
 type merging struct {
 	*copying
@@ -102,9 +105,11 @@ func (m *merging) leaves(ref session.Ref, created time.Time) bool {
 func keyOf(i session.Info) string { return fmt.Sprintf("%q %q %q", i.Agent, i.Owner, i.Key) }
 
 func (m *merging) session(ctx context.Context, info session.Info) (result CopyResult, err error) {
-	for range copyTries {
-		if result, err = m.try(ctx, info); !errors.Is(err, session.ErrReplaced) && !errors.Is(err, fs.ErrExist) {
-			break // else another process was faster
+	for range mergeTries {
+		result, err = m.try(ctx, info)
+		faster := func(other error) bool { return errors.Is(err, other) } // another process was
+		if !slices.ContainsFunc([]error{session.ErrReplaced, session.ErrConflict, fs.ErrExist}, faster) {
+			break
 		}
 	}
 	if err != nil {
@@ -158,7 +163,7 @@ func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) er
 		return err
 	}
 	_, err = m.to.Get(ctx, mine.fork())
-	forked := err == nil || m.leaves(mine.fork(), mine.created) // by an earlier merge
+	forked := err == nil || m.leaves(mine.fork(), mine.head.Created) // by an earlier merge
 	switch {
 	case theirs.erasures == theirs.lines && theirs.damage == 0:
 	case forked || theirs.damage > 0 || mine.lines < theirs.lines || mine.lines == theirs.lines && mine.first > theirs.first:
@@ -215,7 +220,7 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 			switch {
 			case err != nil:
 				return err
-			case ok && n == 0 && h.Rev != old.rev:
+			case ok && n == 0 && h.Rev != old.head.Rev:
 				return session.ErrReplaced // the fork may hold words that were erased since
 			case c.join.leavesOut(rec):
 				own = append(own, rec.Entry)
@@ -311,8 +316,12 @@ func (m *merging) fork(ctx context.Context, e end) (CopyResult, error) {
 		o.From = basis{e.blobs, e.s.Ref()}
 	}
 	ref := e.fork()
-	if m.leaves(ref, e.created) {
+	if m.leaves(ref, e.head.Created) {
 		return CopyResult{Ref: ref}, errLeft
+	}
+	if there, ok := m.there[ref]; ok && there.Base.Entry != e.base.Entry { // an earlier merge saw another difference
+		e.first += "\n" + e.base.Entry
+		return m.fork(ctx, e)
 	}
 	c := m.copyOf(ref, &o, &join{adapt: func(n int, old transcript.Entry) transcript.Entry {
 		switch b := old.Body.(type) {
@@ -321,7 +330,7 @@ func (m *merging) fork(ctx context.Context, e end) (CopyResult, error) {
 				break
 			}
 			old.ID = ref.ID
-			b.Gen, b.Rev, b.Meta, b.Standing = 0, 0, e.meta, e.standing
+			b.Gen, b.Rev, b.Meta, b.Standing = 0, 0, e.head.Meta, e.standing
 			b.Descent = append(slices.Clone(b.Descent), e.base)
 			lines := b.Base.Lines
 			b.Base = e.base
@@ -341,8 +350,8 @@ func (m *merging) fork(ctx context.Context, e end) (CopyResult, error) {
 		return old
 	}})
 	err := c.run(ctx, e.s)
-	if errors.Is(err, ErrDiverged) && c.join.at > 0 && c.join.changed == "" && c.join.mine != e.first {
-		e.first = c.join.mine // that fork is another end's, which begins with the same entries
+	if errors.Is(err, ErrDiverged) && c.join.changed == "" && c.join.differs > e.differs {
+		e.first, e.differs = c.join.mine, c.join.differs // that fork is another end's, which begins with the same entries
 		return m.fork(ctx, e)
 	}
 	if err != nil {
@@ -371,14 +380,13 @@ type end struct {
 	s        *session.Session
 	blobs    blobs.Store
 	at       int    // the number of common entries
+	differs  int    // where it differs from the fork that another end has taken
 	first    string // names its first entry that the other end lacks
 	lines    int
-	created  time.Time // when the session was made
-	rev      int
 	erasures int                // lines that record an erase in this store; they do not make an end
 	damage   int                // damaged places in the session
 	base     transcript.Link    // the last common entry
-	meta     transcript.Meta    // in force there, as is standing
+	head     transcript.Header  // its Meta is in force there, as is standing
 	standing []transcript.Entry // without queued texts and drafts, which stay with the session
 }
 
@@ -425,7 +433,7 @@ func endOf(ctx context.Context, s *session.Session, kept blobs.Store, j *join) (
 			e.base.Entry = cmp.Or(one.ID, e.base.Entry)
 			switch b := one.Body.(type) {
 			case transcript.Header:
-				e.meta, e.created, e.rev = b.Meta, b.Created, b.Rev
+				e.head = b
 			case transcript.Meta:
 				e.add(b)
 			}
@@ -441,12 +449,12 @@ func endOf(ctx context.Context, s *session.Session, kept blobs.Store, j *join) (
 
 func (e *end) add(m transcript.Meta) {
 	if m.Title != nil {
-		e.meta.Title, e.meta.TitleBy = m.Title, m.TitleBy
+		e.head.Meta.Title, e.head.Meta.TitleBy = m.Title, m.TitleBy
 	}
 	if m.Labels != nil {
-		e.meta.Labels = m.Labels
+		e.head.Meta.Labels = m.Labels
 	}
-	e.meta.TTL, e.meta.Keep = cmp.Or(m.TTL, e.meta.TTL), cmp.Or(m.Keep, e.meta.Keep)
+	e.head.Meta.TTL, e.head.Meta.Keep = cmp.Or(m.TTL, e.head.Meta.TTL), cmp.Or(m.Keep, e.head.Meta.Keep)
 }
 
 func isErasure(e transcript.Entry) bool {

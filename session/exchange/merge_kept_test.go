@@ -1,7 +1,9 @@
 package exchange_test
 
 import (
+	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +72,29 @@ func TestMergeThreeEnds(t *testing.T) {
 	}
 }
 
+// An end arrives although other differences gave its fork another base before.
+func TestMergeOtherBase(t *testing.T) {
+	to, m1, m2 := inMemory(), inMemory(), inMemory()
+	s := load(t, to)
+	say(t, s, "one")
+	copied(t, to, m2)
+	say(t, s, "x1")
+	copied(t, to, m1)
+	say(t, s, "y1", "y2", "y3")
+	first := get(t, m1, s.Ref())
+	say(t, first, "x2")
+	say(t, get(t, m2, s.Ref()), "z1", "z2", "z3", "z4", "z5", "z6")
+	merged(t, m1, to)
+	merged(t, m2, to)
+	for range 2 {
+		say(t, first, "x3")
+		merged(t, m1, to)
+		holdsBoth(t, to, contents(t, m1), contents(t, m2))
+		require.Len(t, contents(t, to), 4)
+		require.Zero(t, merged(t, m1, to).Lines)
+	}
+}
+
 // Erased words stay away even if they come in another fork than the one they were in.
 func TestMergeErasedInAFork(t *testing.T) {
 	a, old, d := inMemory(), inMemory(), inMemory()
@@ -95,6 +120,27 @@ func TestMergeErasedInAFork(t *testing.T) {
 	merged(t, d, a)
 	require.NotContains(t, textOf(t, a), "secret")
 	require.Contains(t, textOf(t, a), "d4")
+}
+
+// Erased words stay away even if other differences give their end another fork.
+func TestMergeErasedOtherBase(t *testing.T) {
+	a, b, c, old := inMemory(), inMemory(), inMemory(), inMemory()
+	s := load(t, a)
+	say(t, s, "one")
+	copied(t, a, c)
+	say(t, s, "x1")
+	copied(t, a, b)
+	ids := say(t, s, "secret")
+	copied(t, a, old)
+	say(t, get(t, b, s.Ref()), "b2", "b3", "b4")
+	merged(t, b, a)
+	eraseEntries(t, a, forkOf(t, a), ids[0])
+	say(t, get(t, c, s.Ref()), "c1", "c2", "c3", "c4", "c5", "c6")
+	merged(t, c, a)
+	before := textOf(t, a)
+	_, err := mergeAll(t, old, a, nil)
+	require.ErrorContains(t, err, "the other store has erased entry "+ids[0])
+	require.Equal(t, before, textOf(t, a))
 }
 
 // The media of an end that became a fork are removed from the session, even if the store
@@ -187,7 +233,7 @@ func TestMergeForkExists(t *testing.T) {
 	forkOf(t, a)
 }
 
-// An erase during a merge is found, so the session keeps its end.
+// An erase during a merge is found, even if the number of lines stays the same, so the session keeps its end.
 func TestMergeDuringAnErase(t *testing.T) {
 	under, b := memdriver.New(nil), inMemory()
 	others := session.OpenDriver(memdriver.Reopen(under), nil)
@@ -198,7 +244,17 @@ func TestMergeDuringAnErase(t *testing.T) {
 	hooks.beforeRewrite = func() {
 		if !once {
 			once = true
-			eraseEntries(t, others, s.Ref(), ids[0])
+			require.NoError(t, s.Rewrite(t.Context(), func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error {
+				for rec, err := range records {
+					if rec.Entry.ID == ids[0] {
+						rec.Entry = rec.Entry.Erase()
+					}
+					if err = errors.Join(err, write(rec.Entry)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
 		}
 	}
 	_, err := mergeAll(t, b, session.OpenDriver(hooks, nil), nil)
