@@ -281,6 +281,7 @@ func (c *lineCopy) put(ctx context.Context, archived bool) error {
 
 // A join adapts the copy of a session for Merge. Nil adapts nothing.
 type join struct {
+	head *transcript.Header // if not nil, the session has this Rev, or was replaced
 	// adapt returns an entry as the other store holds it; n counts the entries before it.
 	adapt   func(n int, e transcript.Entry) transcript.Entry
 	current bool                            // a new session is the current one of its key
@@ -340,6 +341,9 @@ func (j *join) records(all iter.Seq2[transcript.Record, error]) iter.Seq2[transc
 		for rec, err := range all {
 			if err == nil && j.leavesOut(rec) {
 				continue
+			}
+			if h, ok := rec.Entry.Body.(transcript.Header); ok && n == 0 && j.head != nil && h.Rev != j.head.Rev {
+				err = session.ErrReplaced
 			}
 			if err == nil && rec.HasEntry() {
 				if j.adapt != nil {

@@ -131,15 +131,38 @@ func (m *merging) try(ctx context.Context, info session.Info) (CopyResult, error
 		}
 		return e
 	}})
+	revs, err := m.revsOf(ctx, s, info.Ref)
+	if err != nil {
+		return CopyResult{Ref: info.Ref}, err
+	}
 	switch err = c.run(ctx, s); {
 	case err == nil && c.Created && !m.DryRun:
 		err = c.put(ctx, info.State == session.Archived)
 	case errors.Is(err, ErrDiverged) && c.join.changed != "":
 		err = fmt.Errorf("%w (%s)", err, c.join.changed)
 	case errors.Is(err, ErrDiverged) && c.join.at > 0:
-		err = m.split(ctx, s, &c)
+		err = m.split(ctx, s, &c, revs)
 	}
 	return c.CopyResult, err
+}
+
+// revsOf returns the Revs of a session in both stores. An equal one later shows that the
+// session was not replaced.
+func (m *merging) revsOf(ctx context.Context, s *session.Session, ref session.Ref) (revs [2]int, err error) {
+	info, err := s.Info(ctx)
+	if err != nil {
+		return revs, err
+	}
+	revs[0] = info.Rev
+	there, err := m.to.Get(ctx, ref)
+	if err == nil {
+		info, err = there.Info(ctx)
+		revs[1] = info.Rev
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return revs, err
 }
 
 func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
@@ -150,11 +173,14 @@ func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
 }
 
 // split makes the shorter of two ends a fork, and the longer one the end of the session.
-func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) error {
+func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy, revs [2]int) error {
 	mine, err := endOf(ctx, s, m.From, c.join)
 	theirs, theirsErr := endOf(ctx, c.there, m.To, c.join)
 	if err = cmp.Or(err, theirsErr); err != nil {
 		return err
+	}
+	if revs != [2]int{mine.head.Rev, theirs.head.Rev} {
+		return session.ErrReplaced // the difference is another one now
 	}
 	if mine.erasures == mine.lines {
 		return nil
@@ -187,6 +213,7 @@ func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) er
 // replace puts another end in the place of an old one, which a fork holds.
 func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 	var tail []transcript.Entry
+	c.join.head = &by.head
 	for rec, err := range c.join.records(by.s.Scan(ctx, session.ScanOptions{})) {
 		if err != nil {
 			return err
@@ -323,7 +350,7 @@ func (m *merging) fork(ctx context.Context, e end) (CopyResult, error) {
 		e.first += "\n" + e.base.Entry
 		return m.fork(ctx, e)
 	}
-	c := m.copyOf(ref, &o, &join{adapt: func(n int, old transcript.Entry) transcript.Entry {
+	c := m.copyOf(ref, &o, &join{head: &e.head, adapt: func(n int, old transcript.Entry) transcript.Entry {
 		switch b := old.Body.(type) {
 		case transcript.Header:
 			if n > 0 {

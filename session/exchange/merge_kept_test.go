@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -231,6 +232,26 @@ func TestMergeForkExists(t *testing.T) {
 	require.Equal(t, 1, merged(t, b, a).Forks)
 	require.False(t, armed)
 	forkOf(t, a)
+}
+
+// Two machines may merge from each other at the same time.
+func TestMergeBothWays(t *testing.T) {
+	for range 5 {
+		a, b := inMemory(), inMemory()
+		twoEnds(t, a, b, "", 2)
+		ofA, ofB := contents(t, a), contents(t, b)
+		var wg sync.WaitGroup
+		var errs [3]error
+		wg.Go(func() { _, errs[0] = mergeAll(t, b, a, nil) })
+		wg.Go(func() { _, errs[1] = mergeAll(t, a, b, nil) })
+		wg.Go(func() { _, errs[2] = mergeAll(t, b, a, nil) })
+		wg.Wait()
+		require.Equal(t, [3]error{}, errs)
+		merged(t, b, a)
+		merged(t, a, b)
+		holdsBoth(t, a, ofA, ofB)
+		require.Equal(t, contents(t, a), contents(t, b))
+	}
 }
 
 // An erase during a merge is found, even if the number of lines stays the same, so the session keeps its end.
