@@ -86,12 +86,22 @@ func unpack(packed io.Reader, n int64) ([]byte, error) {
 }
 
 // isRenamed reports whether the header of a session's file names another session than the
-// name of the file. A header of more than 64 KiB is not read.
+// name of the file.
 func isRenamed(name string) bool {
-	stem := path.Base(sessionOf(name))
+	id := headerOf(name)
+	return id != "" && filedriver.EncodeName(id) != path.Base(sessionOf(name))
+}
+
+// headerOf returns the ID in the header of a transcript or an archive, and "" for any other
+// file. It reads 64 KiB at most.
+func headerOf(name string) string {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() { // a FIFO would make open wait
+		return ""
+	}
 	file, err := os.Open(name)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer func() { _ = file.Close() }() // only read
 	const most = 64 << 10
@@ -102,13 +112,15 @@ func isRenamed(name string) bool {
 		text, err = io.ReadAll(io.LimitReader(file, most))
 	}
 	if err != nil {
-		return false
+		return ""
 	}
 	for rec, err := range dialect.Native.Scan(bytes.NewReader(text), int64(len(text)), nil) {
-		_, ok := rec.Entry.Body.(transcript.Header)
-		return err == nil && ok && filedriver.EncodeName(rec.Entry.ID) != stem
+		if _, ok := rec.Entry.Body.(transcript.Header); ok && err == nil {
+			return rec.Entry.ID
+		}
+		break
 	}
-	return false
+	return ""
 }
 
 // rootOf returns the store that the file of a session is in.
@@ -177,6 +189,9 @@ func load(ctx context.Context, store *session.Store, ref session.Ref, entries []
 // sync folders leave them. The header names the session, so the name of the file may be
 // any.
 func (f *folder) conflict(ctx context.Context, name string) (finding, bool) {
+	if headerOf(name) == "" {
+		return finding{}, false
+	}
 	ref, entries, _, err := readTranscript(name)
 	if err != nil {
 		return finding{}, false
