@@ -112,7 +112,7 @@ var imports = map[string][]string{
 	},
 	"session/memory/memorytest": {"session/memory"},
 	"session/turn":              {"internal/title", "rebuild", "session", "transcript"},
-	"session/exchange":          {"internal/neutral", "internal/page", "internal/recalltool", "rebuild", "session", "session/blobs", "session/driver", "transcript", "transcript/dialect"},
+	"session/exchange":          {"internal/neutral", "internal/page", "internal/recalltool", "rebuild", "session", "session/blobs", "session/driver", "session/retain", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/erase", "session/exchange", "session/memory", "session/turn", "transcript", "transcript/dialect"},
 	"internal/storetest": {

@@ -52,7 +52,7 @@ type CopyReport struct {
 	Damage   int `json:"damage"`          // damaged places in files, which were not copied
 	Failed   int `json:"failed"`          // sessions
 	Forks    int `json:"forks,omitempty"` // sessions with a Fork in their result
-	Left     int `json:"left"`            // sessions in the trash and ledgers of removals, which are not copied
+	Left     int `json:"left"`            // sessions in the trash, deleted ones that Merge left out, and ledgers of removals
 }
 
 // copiers is how many sessions are copied at a time: a database is mostly waited for.
@@ -76,7 +76,7 @@ const copiers = 8
 // was continued or the session was erased from, the error matches [ErrDiverged]. If the
 // key has another session there with the same gen, the error matches fs.ErrExist and
 // names that session. In both cases nothing was written. Sessions without a readable
-// header or key cannot be copied. There are two exceptions:
+// header or key cannot be copied, nor can a file whose header names another session. There are two exceptions:
 // the filters of the other store get the lines, whole appends and whole answers at a
 // time, and the copy holds the lines that they return; and a line without a checksum gets
 // one, unless the other store writes none.
@@ -143,6 +143,9 @@ func (c *copying) wrap(err error) error {
 	return fmt.Errorf("exchange: %s: %w", c.op, err)
 }
 
+// errLeft means that a session stays as it is because the other store has removed it.
+var errLeft = errors.New("the other store has removed it")
+
 // run calls each for the sessions, and joins the errors.
 func (c *copying) run(ctx context.Context, each func(context.Context, session.Info) (CopyResult, error)) error {
 	var mu sync.Mutex // guards report and errs, and calls of Each
@@ -155,12 +158,16 @@ func (c *copying) run(ctx context.Context, each func(context.Context, session.In
 		}
 		group.Go(func() error {
 			result, err := each(ctx, info)
-			if !c.DryRun {
+			if !c.DryRun && !errors.Is(err, errLeft) {
 				c.from.Audit(ctx, session.Action{Name: "export", Session: info.Ref, Err: err})
 				c.to.Audit(ctx, session.Action{Name: "import", Session: info.Ref, Err: err})
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			if errors.Is(err, errLeft) {
+				c.report.Left++
+				return nil
+			}
 			c.report.add(result, err)
 			if err != nil {
 				errs = append(errs, err)

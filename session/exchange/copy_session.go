@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,6 +201,11 @@ func (c *lineCopy) copied(ctx context.Context) iter.Seq2[transcript.Entry, error
 // add adds lines of a unit to the chunk. It appends a chunk that is large enough first.
 func (c *lineCopy) add(ctx context.Context, entries []transcript.Entry) (err error) {
 	first := c.Appended == 0
+	if first && len(entries) > 0 {
+		if err := c.join.check(ctx); err != nil {
+			return err
+		}
+	}
 	c.Appended += len(entries)
 	switch {
 	case c.torn && c.join == nil || len(entries) == 0:
@@ -221,6 +227,9 @@ func (c *lineCopy) add(ctx context.Context, entries []transcript.Entry) (err err
 
 func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 	h, ok := e.Body.(transcript.Header)
+	if ok && e.ID != c.ID {
+		return fmt.Errorf("its header names session %q: the file was renamed or copied", e.ID)
+	}
 	if !ok || len(c.Damage) > 0 {
 		return errors.New("its header is missing: nothing was written; restore its first line")
 	}
@@ -232,10 +241,18 @@ func (c *lineCopy) create(ctx context.Context, e transcript.Entry) error {
 	if c.there, err = c.to.Create(ctx, key, &session.CreateOptions{Header: &e, Aside: h.Gen == 0 && !c.join.isCurrent()}); err != nil {
 		return err
 	}
-	return c.there.View(ctx, func(v *session.View) error {
-		c.at = v.End()
-		return nil
-	})
+	for rec, err := range c.there.Scan(ctx, session.ScanOptions{}) {
+		if err != nil {
+			return err
+		}
+		switch rec.Entry.Body.(type) {
+		case transcript.Header, transcript.Current:
+			c.at = rec.End
+			continue
+		}
+		return nil // another process already appends
+	}
+	return nil
 }
 
 // flush appends the chunk after the blobs that it names.
@@ -264,12 +281,15 @@ func (c *lineCopy) put(ctx context.Context, archived bool) error {
 
 // A join adapts the copy of a session for Merge. Nil adapts nothing.
 type join struct {
+	head *transcript.Header // if not nil, the session has this Rev, or was replaced
 	// adapt returns an entry as the other store holds it; n counts the entries before it.
 	adapt   func(n int, e transcript.Entry) transcript.Entry
-	current bool   // a new session is the current one of its key
-	at      int    // the number of common entries, whole units of them, if the sessions differ after them
-	differs int    // the index of the first entry that differs
-	changed string // the reason why the rest cannot be an end
+	current bool                            // a new session is the current one of its key
+	at      int                             // the number of common entries, whole units of them, if the sessions differ after them
+	differs int                             // the index of the first entry that differs
+	mine    string                          // names the entry there
+	erased  func(ctx context.Context) error // refuses words that the other store has erased
+	changed string                          // the reason why the rest cannot be an end
 }
 
 // leavesOut reports whether a record is not merged: each store decides which session
@@ -292,12 +312,22 @@ func (j *join) bare(e transcript.Entry) transcript.Entry {
 	return e.WithLine(nil)
 }
 
+func (j *join) check(ctx context.Context) error {
+	if j == nil || j.erased == nil {
+		return nil
+	}
+	return j.erased(ctx)
+}
+
+// nameOf names an entry by its ID, or by its line if another program wrote it without one.
+func nameOf(e transcript.Entry) string { return cmp.Or(e.ID, string(e.WithChecksum().Line())) }
+
 // part notes that the sessions differ after common entries: at the entry i of a unit.
 func (j *join) part(at, i int, mine, theirs transcript.Entry) {
 	if j == nil {
 		return
 	}
-	if j.at, j.differs = at, at+i; mine.ID == theirs.ID {
+	if j.at, j.differs, j.mine = at, at+i, nameOf(mine); mine.ID == theirs.ID && mine.ID != "" {
 		j.changed = "an entry was changed in one of the two, perhaps by an erase"
 	}
 }
@@ -311,6 +341,9 @@ func (j *join) records(all iter.Seq2[transcript.Record, error]) iter.Seq2[transc
 		for rec, err := range all {
 			if err == nil && j.leavesOut(rec) {
 				continue
+			}
+			if h, ok := rec.Entry.Body.(transcript.Header); ok && n == 0 && j.head != nil && h.Rev != j.head.Rev {
+				err = session.ErrReplaced
 			}
 			if err == nil && rec.HasEntry() {
 				if j.adapt != nil {

@@ -6,14 +6,17 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -23,32 +26,47 @@ import (
 // The longer end, in entries, continues the session under its ID. The shorter end becomes
 // a fork of it, for the same owner, with its whole history; [session.Info].Base names the
 // session and the last common entry. The ID of the fork is made of the session's and of the
-// first different entry, so it is the same on each machine. If the store has that fork
-// already, the fork gets the further entries, whatever their number; if it was continued
-// as well, the error matches [ErrDiverged]. A transcript with damage keeps its end.
+// first different entry, so machines that see the same difference choose the same ID. Three
+// machines may see two, and then one end may become two forks. If the store has that fork
+// already, the fork gets the further entries, whatever their number. If the fork continues
+// differently, the end becomes another fork, named by the first entry that the fork lacks.
+// A transcript with damage keeps its end.
+//
+// Queued texts go with their end, and only a program that drains the fork sends them. Base
+// and Parent of other sessions still name the entries of an end that became a fork.
 //
 // A second call adds nothing, and completes a call that a kill has interrupted. Further
 // entries in to stay as they are. A key keeps its current session; a session of a new key
 // becomes current if it is current in from. Sessions that are archived in one store alone
-// stay so unless they get entries. A session that was deleted for good comes back if from
-// has it. Sessions in the trash of either store are not merged, see [CopyReport].Left.
+// stay so unless they get entries. Sessions and forks in the trash are not merged, nor are
+// those that package session/retain has deleted from to; see [CopyReport].Left. [Copy]
+// brings a deleted session back.
 //
 // If a common entry was changed in one of the two, by an erase for example, the error
-// matches [ErrDiverged] and that session stays as it is. So no erased words come back:
-// erase them in the other store as well. A driver that cannot replace lines gives an error
-// that matches [errors.ErrUnsupported] if from has the longer end. Other users of a session
-// whose end is replaced get [session.ErrReplaced] once. The longer end is in memory until
-// it is written.
+// matches [ErrDiverged] and that session stays as it is. Entries that to has erased from the
+// session or from one of its forks give the same error: erase them in from as well. An
+// erase of a whole session leaves no list of its entries. A driver that cannot replace
+// lines gives an error that matches [errors.ErrUnsupported] if from has the longer end.
+// Other users of a session whose end is replaced get [session.ErrReplaced] once. Other
+// merges into to may run at the same time. The longer end is in memory until it is written.
 func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (CopyReport, error) {
 	c, err := newCopying(ctx, "merge", from, to, opts)
 	if err != nil {
 		return c.report, err
 	}
-	m := merging{copying: c, taken: map[string]bool{}}
+	m := merging{copying: c, taken: map[string]bool{}, removed: map[session.Ref]time.Time{}, kin: map[session.Ref][]session.Ref{}}
+	removals, err := retain.Removals(ctx, to)
+	if err != nil {
+		return c.report, c.wrap(err)
+	}
+	for _, r := range removals {
+		m.removed[r.Ref] = r.CreatedAt
+	}
 	every := len(c.infos)
-	c.infos = slices.DeleteFunc(c.infos, func(i session.Info) bool { return c.there[i.Ref].State == session.Trashed })
+	c.infos = slices.DeleteFunc(c.infos, func(i session.Info) bool { return m.leaves(i.Ref, i.CreatedAt) })
 	c.report.Left += every - len(c.infos)
 	for _, info := range c.there {
+		m.kin[rootOf(info)] = append(m.kin[rootOf(info)], info.Ref)
 		m.taken[keyOf(info)] = m.taken[keyOf(info)] || info.Current
 	}
 	// A fork comes before its base, whose end may belong into it.
@@ -65,18 +83,32 @@ func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (Cop
 	return c.report, errors.Join(errs...)
 }
 
+// mergeTries is more than the writes that another merge needs for a session.
+const mergeTries = 10
+
 // merging is a call of Merge.
 type merging struct {
 	*copying
 
-	taken map[string]bool // by key: a session of the store is current
+	taken   map[string]bool               // by key: a session of the store is current
+	kin     map[session.Ref][]session.Ref // by root: sessions of the store
+	removed map[session.Ref]time.Time     // when the sessions were made that the store has deleted
+}
+
+// leaves reports whether the store has put a session into the trash, or deleted it.
+func (m *merging) leaves(ref session.Ref, created time.Time) bool {
+	there, ok := m.there[ref]
+	made, removed := m.removed[ref]
+	return there.State == session.Trashed || !ok && removed && made.Equal(created)
 }
 
 func keyOf(i session.Info) string { return fmt.Sprintf("%q %q %q", i.Agent, i.Owner, i.Key) }
 
 func (m *merging) session(ctx context.Context, info session.Info) (result CopyResult, err error) {
-	for range copyTries {
-		if result, err = m.try(ctx, info); !errors.Is(err, session.ErrReplaced) {
+	for range mergeTries {
+		result, err = m.try(ctx, info)
+		faster := func(other error) bool { return errors.Is(err, other) } // another process was
+		if !slices.ContainsFunc([]error{session.ErrReplaced, session.ErrConflict, fs.ErrExist}, faster) {
 			break
 		}
 	}
@@ -91,22 +123,46 @@ func (m *merging) try(ctx context.Context, info session.Info) (CopyResult, error
 	if err != nil {
 		return CopyResult{Ref: info.Ref}, err
 	}
-	c := m.copyOf(info.Ref, &m.CopyOptions, &join{current: info.Current && !m.taken[keyOf(info)], adapt: func(_ int, e transcript.Entry) transcript.Entry {
+	erased := func(ctx context.Context) error { return m.refuseErased(ctx, s, info) }
+	c := m.copyOf(info.Ref, &m.CopyOptions, &join{current: info.Current && !m.taken[keyOf(info)], erased: erased, adapt: func(_ int, e transcript.Entry) transcript.Entry {
 		if h, ok := e.Body.(transcript.Header); ok && h.Gen != 0 {
 			h.Gen = 0
 			return withBody(e, h)
 		}
 		return e
 	}})
+	revs, err := m.revsOf(ctx, s, info.Ref)
+	if err != nil {
+		return CopyResult{Ref: info.Ref}, err
+	}
 	switch err = c.run(ctx, s); {
 	case err == nil && c.Created && !m.DryRun:
 		err = c.put(ctx, info.State == session.Archived)
 	case errors.Is(err, ErrDiverged) && c.join.changed != "":
 		err = fmt.Errorf("%w (%s)", err, c.join.changed)
 	case errors.Is(err, ErrDiverged) && c.join.at > 0:
-		err = m.split(ctx, s, &c)
+		err = m.split(ctx, s, &c, revs)
 	}
 	return c.CopyResult, err
+}
+
+// revsOf returns the Revs of a session in both stores. An equal one later shows that the
+// session was not replaced.
+func (m *merging) revsOf(ctx context.Context, s *session.Session, ref session.Ref) (revs [2]int, err error) {
+	info, err := s.Info(ctx)
+	if err != nil {
+		return revs, err
+	}
+	revs[0] = info.Rev
+	there, err := m.to.Get(ctx, ref)
+	if err == nil {
+		info, err = there.Info(ctx)
+		revs[1] = info.Rev
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return revs, err
 }
 
 func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
@@ -117,17 +173,24 @@ func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
 }
 
 // split makes the shorter of two ends a fork, and the longer one the end of the session.
-func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) error {
+func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy, revs [2]int) error {
 	mine, err := endOf(ctx, s, m.From, c.join)
 	theirs, theirsErr := endOf(ctx, c.there, m.To, c.join)
 	if err = cmp.Or(err, theirsErr); err != nil {
 		return err
 	}
-	_, err = m.to.Get(ctx, mine.fork())
-	forked := err == nil // by an earlier merge
-	switch {
-	case mine.erasures == mine.lines:
+	if revs != [2]int{mine.head.Rev, theirs.head.Rev} {
+		return session.ErrReplaced // the difference is another one now
+	}
+	if mine.erasures == mine.lines {
 		return nil
+	}
+	if err = c.join.check(ctx); err != nil {
+		return err
+	}
+	_, err = m.to.Get(ctx, mine.fork())
+	forked := err == nil || m.leaves(mine.fork(), mine.head.Created) // by an earlier merge
+	switch {
 	case theirs.erasures == theirs.lines && theirs.damage == 0:
 	case forked || theirs.damage > 0 || mine.lines < theirs.lines || mine.lines == theirs.lines && mine.first > theirs.first:
 		f, err := m.fork(ctx, mine)
@@ -150,6 +213,7 @@ func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) er
 // replace puts another end in the place of an old one, which a fork holds.
 func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 	var tail []transcript.Entry
+	c.join.head = &by.head
 	for rec, err := range c.join.records(by.s.Scan(ctx, session.ScanOptions{})) {
 		if err != nil {
 			return err
@@ -175,13 +239,16 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 	if err != nil {
 		return err
 	}
-	return c.there.Rewrite(ctx, func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error {
+	err = c.there.Rewrite(ctx, func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error {
 		var own []transcript.Entry // which make the session current, or record an erase here
 		n := 0
 		for rec, err := range records {
+			h, ok := rec.Entry.Body.(transcript.Header)
 			switch {
 			case err != nil:
 				return err
+			case ok && n == 0 && h.Rev != old.head.Rev:
+				return session.ErrReplaced // the fork may hold words that were erased since
 			case c.join.leavesOut(rec):
 				own = append(own, rec.Entry)
 				continue
@@ -204,6 +271,68 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 		}
 		return nil
 	})
+	if err != nil || m.To == nil {
+		return err
+	}
+	// The fork has the media of the old end. A change that writes nothing keeps writers out.
+	return c.there.Rewrite(ctx, func(records iter.Seq2[transcript.Record, error], _ func(transcript.Entry) error) error {
+		return blobs.Filter(m.To, nil).Sweep(ctx, c.Ref, func(yield func(transcript.Entry, error) bool) {
+			for rec, err := range records {
+				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
+					return
+				}
+			}
+		})
+	})
+}
+
+// refuseErased returns an error if the session contains the words of entries that the
+// other store has erased from it or from a session with a common beginning.
+func (m *merging) refuseErased(ctx context.Context, s *session.Session, info session.Info) error {
+	gone := map[string]bool{}
+	for _, ref := range m.kin[rootOf(info)] {
+		kin, err := m.to.Get(ctx, ref)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // in the trash
+		}
+		if err != nil {
+			return err
+		}
+		for e, err := range kin.Entries(ctx, "") {
+			if err != nil {
+				return err
+			}
+			if e.Erased {
+				gone[e.ID] = true
+			}
+			if b, ok := e.Body.(transcript.Erasure); ok {
+				for _, id := range b.Entries {
+					gone[id] = true
+				}
+			}
+		}
+	}
+	if delete(gone, ""); len(gone) == 0 {
+		return nil
+	}
+	for e, err := range s.Entries(ctx, "") {
+		if err != nil {
+			return err
+		}
+		if gone[e.ID] && !e.Erased {
+			return fmt.Errorf("%w (the other store has erased entry %s: erase it here as well)", ErrDiverged, e.ID)
+		}
+	}
+	return nil
+}
+
+// rootOf returns the session that a session and its forks begin with.
+func rootOf(info session.Info) session.Ref {
+	root := info.Ref
+	if len(info.Descent) > 0 {
+		root.ID = info.Descent[0].Session
+	}
+	return root
 }
 
 // fork brings the fork of a session with one of its ends up to date.
@@ -214,14 +343,21 @@ func (m *merging) fork(ctx context.Context, e end) (CopyResult, error) {
 		o.From = basis{e.blobs, e.s.Ref()}
 	}
 	ref := e.fork()
-	c := m.copyOf(ref, &o, &join{adapt: func(n int, old transcript.Entry) transcript.Entry {
+	if m.leaves(ref, e.head.Created) {
+		return CopyResult{Ref: ref}, errLeft
+	}
+	if there, ok := m.there[ref]; ok && there.Base.Entry != e.base.Entry { // an earlier merge saw another difference
+		e.first += "\n" + e.base.Entry
+		return m.fork(ctx, e)
+	}
+	c := m.copyOf(ref, &o, &join{head: &e.head, adapt: func(n int, old transcript.Entry) transcript.Entry {
 		switch b := old.Body.(type) {
 		case transcript.Header:
 			if n > 0 {
 				break
 			}
 			old.ID = ref.ID
-			b.Gen, b.Rev, b.Meta, b.Standing = 0, 0, e.meta, e.standing
+			b.Gen, b.Rev, b.Meta, b.Standing = 0, 0, e.head.Meta, e.standing
 			b.Descent = append(slices.Clone(b.Descent), e.base)
 			lines := b.Base.Lines
 			b.Base = e.base
@@ -241,6 +377,10 @@ func (m *merging) fork(ctx context.Context, e end) (CopyResult, error) {
 		return old
 	}})
 	err := c.run(ctx, e.s)
+	if errors.Is(err, ErrDiverged) && c.join.changed == "" && c.join.differs > e.differs {
+		e.first, e.differs = c.join.mine, c.join.differs // that fork is another end's, which begins with the same entries
+		return m.fork(ctx, e)
+	}
 	if err != nil {
 		err = fmt.Errorf("its fork %s: %w", ref.ID, err)
 	}
@@ -267,12 +407,13 @@ type end struct {
 	s        *session.Session
 	blobs    blobs.Store
 	at       int    // the number of common entries
-	first    string // ID of its first entry that the other end lacks
+	differs  int    // where it differs from the fork that another end has taken
+	first    string // names its first entry that the other end lacks
 	lines    int
 	erasures int                // lines that record an erase in this store; they do not make an end
 	damage   int                // damaged places in the session
 	base     transcript.Link    // the last common entry
-	meta     transcript.Meta    // in force there, as is standing
+	head     transcript.Header  // its Meta is in force there, as is standing
 	standing []transcript.Entry // without queued texts and drafts, which stay with the session
 }
 
@@ -298,7 +439,7 @@ func endOf(ctx context.Context, s *session.Session, kept blobs.Store, j *join) (
 					e.erasures++
 				}
 				if n == j.differs {
-					e.first = rec.Entry.ID
+					e.first = nameOf(rec.Entry)
 				}
 				continue
 			}
@@ -319,7 +460,7 @@ func endOf(ctx context.Context, s *session.Session, kept blobs.Store, j *join) (
 			e.base.Entry = cmp.Or(one.ID, e.base.Entry)
 			switch b := one.Body.(type) {
 			case transcript.Header:
-				e.meta = b.Meta
+				e.head = b
 			case transcript.Meta:
 				e.add(b)
 			}
@@ -335,12 +476,12 @@ func endOf(ctx context.Context, s *session.Session, kept blobs.Store, j *join) (
 
 func (e *end) add(m transcript.Meta) {
 	if m.Title != nil {
-		e.meta.Title, e.meta.TitleBy = m.Title, m.TitleBy
+		e.head.Meta.Title, e.head.Meta.TitleBy = m.Title, m.TitleBy
 	}
 	if m.Labels != nil {
-		e.meta.Labels = m.Labels
+		e.head.Meta.Labels = m.Labels
 	}
-	e.meta.TTL, e.meta.Keep = cmp.Or(m.TTL, e.meta.TTL), cmp.Or(m.Keep, e.meta.Keep)
+	e.head.Meta.TTL, e.head.Meta.Keep = cmp.Or(m.TTL, e.head.Meta.TTL), cmp.Or(m.Keep, e.head.Meta.Keep)
 }
 
 func isErasure(e transcript.Entry) bool {

@@ -23,6 +23,8 @@ type finding struct {
 	Size    int64  `json:"size,omitempty"`
 	Text    string `json:"text"`
 	Way     string `json:"way"` // advice
+	// Command, if not empty, is the command of Way for a POSIX shell.
+	Command string `json:"command,omitempty"`
 	// A Note needs no action.
 	Note bool `json:"note,omitempty"`
 	// A Repairable finding is repaired by --repair.
@@ -132,7 +134,8 @@ func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 			return d, ctx.Err()
 		}
 		found := []finding{}
-		if err != nil {
+		renamed := slices.ContainsFunc(left, func(f finding) bool { return f.Kind == conflictCopy && f.File == c.backend.file(i) })
+		if err != nil && !renamed {
 			found = append(found, finding{Kind: "unreadable", Text: "The session cannot be read: " + err.Error(), Way: "follow the error; otherwise restore the transcript from a copy, or delete the session"})
 		}
 		for _, damage := range h.Damage {
@@ -209,7 +212,11 @@ func (c *call) explain(d diagnosis) {
 			where += fmt.Sprintf(", %s at %d", count(f.Size, "byte"), f.Offset)
 		}
 		c.print(sign + " " + c.paint(bold, f.Kind) + "  " + printable(where) + "\n")
-		c.print(wrap(printable(f.Text), columns) + "\n" + wrap("Way out: "+printable(f.Way)+map[bool]string{true: " (--repair)"}[f.Repairable && sign != "+"]+".", columns) + "\n\n")
+		c.print(wrap(printable(f.Text), columns) + "\n" + wrap("Way out: "+printable(f.Way)+map[bool]string{true: " (--repair)"}[f.Repairable && sign != "+"]+".", columns) + "\n")
+		if f.Command != "" { // unwrapped, to paste
+			c.print("\n" + printable(f.Command) + "\n")
+		}
+		c.print("\n")
 	}
 	notes := 0
 	for _, f := range d.Repaired {

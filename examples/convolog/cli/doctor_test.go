@@ -138,7 +138,7 @@ func TestDoctorOnCrashes(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(agent, "archive", "old.jsonl.gz"), []byte("a,b\n"), 0o600))
 			require.NoError(t, os.Remove(filepath.Join(agent, "sessions.jsonl")))
 		}, []string{"index-lost", "not-listed"}, []string{"not-listed"}, []string{"index-lost"}},
-		{"copy under another name", beside("sessions/copy.jsonl"), []string{"unreadable"}, []string{"unreadable"}, nil},
+		{"copy under another name", beside("sessions/copy.jsonl"), []string{"conflict-copy"}, []string{"conflict-copy"}, nil},
 		{"lost index", func(t testing.TB, agent, _ string) {
 			require.NoError(t, os.Remove(filepath.Join(agent, "sessions.jsonl")))
 		}, []string{"index-lost"}, nil, []string{"index-lost"}},

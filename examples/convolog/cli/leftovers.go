@@ -26,6 +26,8 @@ import (
 // temporary matches the names of temporary files.
 var temporary = regexp.MustCompile(`^(.+)\.tmp-[0-9a-f]{16}$`)
 
+const conflictCopy = "conflict-copy" // the kind of finding that [folder.conflict] makes
+
 // The findings on files. A repair does the work that opening a store for writing does, also
 // for sessions that are not in use.
 var (
@@ -96,9 +98,9 @@ func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 			return fs.SkipDir
 		}
 		one, ok := f.judge(name, parts, d)
-		if ok && one.Kind == stranger.Kind {
+		if ok && one.Kind == stranger.Kind || len(parts) == 4 && d.Type().IsRegular() && sessionOf(name) != "" && isRenamed(name) {
 			if copy, found := f.conflict(ctx, name); found {
-				one = copy
+				one, ok = copy, true
 			}
 		}
 		if ok {
@@ -156,7 +158,10 @@ func (f *folder) dropListed(ctx context.Context, found []finding) ([]finding, er
 		}
 	}
 	for _, one := range found {
-		if one.Kind == halfErased.Kind {
+		switch one.Kind {
+		case conflictCopy:
+			known[sessionOf(one.File)] = true
+		case halfErased.Kind:
 			known[path.Dir(filepath.ToSlash(one.File))] = true
 		}
 	}
@@ -181,10 +186,14 @@ func (f *folder) judge(name string, parts []string, d fs.DirEntry) (finding, boo
 		return noIndex, errors.Is(err, fs.ErrNotExist) && len(sessions) > 0
 	case len(parts) == 3 && base == "sessions.jsonl" && d.Type().IsRegular():
 		return judgeIndex(name)
+	case len(parts) == 3 && strings.HasPrefix(base, "sessions") && strings.HasSuffix(base, ".jsonl") && d.Type().IsRegular():
+		return stranger, true // a conflict copy of the index
 	case len(parts) == 4 && parts[1] == "_erase" && parts[2] == "sessions":
 		return halfErased, true
 	case len(parts) == 4 && parts[2] == "sessions":
 		return judgeTranscript(name, base, d)
+	case len(parts) == 4 && parts[2] == "archive" && sessionOf(name) == "":
+		return stranger, d.Type().IsRegular()
 	case len(parts) == 4 && parts[2] == "archive":
 		_, err := os.Stat(filepath.Join(filepath.Dir(filepath.Dir(name)), "sessions", strings.TrimSuffix(base, ".gz")))
 		return twice, err == nil

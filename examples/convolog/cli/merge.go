@@ -1,14 +1,20 @@
 package cli
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
+	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -16,8 +22,9 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// readTranscript reads a file of any name with the lines of a session. Damaged places are
-// left out.
+// readTranscript reads a file of any name with the lines of a session, a transcript or an
+// archive. Damaged places are left out. It reads no further than a first record that is not
+// a header.
 func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, damage int, err error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() { // a FIFO would make open wait
@@ -31,7 +38,23 @@ func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, d
 		return ref, nil, 0, err
 	}
 	defer func() { _ = file.Close() }() // only read
-	for rec, err := range dialect.Native.Scan(file, info.Size(), nil) {
+	var text io.ReaderAt = file
+	size := info.Size()
+	if filepath.Ext(name) == ".gz" {
+		var all []byte
+		if all, err = unpack(file, math.MaxInt64); err != nil {
+			return ref, nil, 0, err
+		}
+		text, size = bytes.NewReader(all), int64(len(all))
+	}
+	var h transcript.Header
+	ok := false
+	for rec, err := range dialect.Native.Scan(text, size, nil) {
+		if err == nil && !ok {
+			if h, ok = rec.Entry.Body.(transcript.Header); !ok {
+				break
+			}
+		}
 		switch {
 		case err != nil:
 			return ref, nil, 0, err
@@ -40,10 +63,6 @@ func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, d
 		default:
 			damage++
 		}
-	}
-	h, ok := transcript.Header{}, len(entries) > 0
-	if ok {
-		h, ok = entries[0].Body.(transcript.Header)
 	}
 	if !ok {
 		return ref, nil, 0, fmt.Errorf("%s is not a transcript of this program: convolog import brings in others", name)
@@ -55,6 +74,53 @@ func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, d
 		ref.Agent = agentOf(filepath.Join(root, rel))
 	}
 	return ref, entries, damage, err
+}
+
+// unpack returns at most n bytes of an archive.
+func unpack(packed io.Reader, n int64) ([]byte, error) {
+	zip, err := gzip.NewReader(packed)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(zip, n))
+}
+
+// isRenamed reports whether the header of a session's file names another session than the
+// name of the file.
+func isRenamed(name string) bool {
+	id := headerOf(name)
+	return id != "" && filedriver.EncodeName(id) != path.Base(sessionOf(name))
+}
+
+// headerOf returns the ID in the header of a transcript or an archive, and "" for any other
+// file. It reads 64 KiB at most.
+func headerOf(name string) string {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() { // a FIFO would make open wait
+		return ""
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }() // only read
+	const most = 64 << 10
+	var text []byte
+	if filepath.Ext(name) == ".gz" {
+		text, err = unpack(file, most)
+	} else {
+		text, err = io.ReadAll(io.LimitReader(file, most))
+	}
+	if err != nil {
+		return ""
+	}
+	for rec, err := range dialect.Native.Scan(bytes.NewReader(text), int64(len(text)), nil) {
+		if _, ok := rec.Entry.Body.(transcript.Header); ok && err == nil {
+			return rec.Entry.ID
+		}
+		break
+	}
+	return ""
 }
 
 // rootOf returns the store that the file of a session is in.
@@ -123,17 +189,26 @@ func load(ctx context.Context, store *session.Store, ref session.Ref, entries []
 // sync folders leave them. The header names the session, so the name of the file may be
 // any.
 func (f *folder) conflict(ctx context.Context, name string) (finding, bool) {
+	if headerOf(name) == "" {
+		return finding{}, false
+	}
 	ref, entries, _, err := readTranscript(name)
 	if err != nil {
 		return finding{}, false
 	}
+	sessions := []*session.Session{}
+	whole, has := "", "the session and its forks lack"
 	s, err := f.Get(ctx, ref)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		whole, has = " The store lacks that session.", "the store lacks"
+	case err != nil:
 		return finding{}, false
+	default:
+		sessions = append(sessions, s)
 	}
 	infos, err := f.List(ctx, &session.ListOptions{State: session.EveryState, Key: session.Key{Agent: ref.Agent}})
 	known := map[string]bool{}
-	sessions := []*session.Session{s}
 	for _, i := range infos {
 		for _, base := range i.Descent {
 			if base.Session != ref.ID {
@@ -161,15 +236,22 @@ func (f *folder) conflict(ctx context.Context, name string) (finding, bool) {
 		}
 	}
 	found := finding{
-		Kind: "conflict-copy", Agent: ref.Agent, Session: ref.ID, Note: lacks == 0,
-		Text: fmt.Sprintf("This is another copy of session %s, from a program that syncs folders or made by hand. It contains %s that the session and its forks lack. It is never read.", ref.ID, entriesOf(lacks)),
-		Way:  fmt.Sprintf("convolog merge %q %q brings these entries in and deletes nothing; then move the file away", name, f.dir),
+		Kind: conflictCopy, Agent: ref.Agent, Session: ref.ID, Note: lacks == 0,
+		Text: fmt.Sprintf("This is a copy of session %s, from a program that syncs folders or made by hand.%s It contains %s that %s. Its entries are never read.", ref.ID, whole, entriesOf(lacks), has),
+		Way:  "the command brings these entries in and deletes nothing; then move the file away", Command: "convolog merge " + shellQuoted(name) + " " + shellQuoted(f.dir),
 	}
-	if lacks == 0 {
-		found.Way = "no action is needed; move the file away if you like"
+	switch {
+	case lacks > 0:
+	case sessionOf(name) != "":
+		found.Note, found.Way, found.Command = false, "move the file away: its name makes lists show a session that cannot be read", ""
+	default:
+		found.Way, found.Command = "no action is needed; move the file away if you like", ""
 	}
 	return found, true
 }
+
+// shellQuoted returns an argument as a POSIX shell reads it.
+func shellQuoted(arg string) string { return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'" }
 
 func entriesOf(n int) string {
 	if n == 1 {

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -15,6 +16,7 @@ func TestConflictCopies(t *testing.T) {
 	for _, name := range []string{
 		"alpha (conflicted copy 2026-01-02).jsonl", "alpha (Ada's conflicted copy 2026-01-02).jsonl", "alpha (Case Conflict).jsonl",
 		"alpha.sync-conflict-20260102-123456-ABCDEF.jsonl", "alpha 2.jsonl", "alpha-DESKTOP-1.jsonl", "Copy of alpha.jsonl",
+		"alpha-laptop.jsonl", "alpha it's $(touch pwned)`touch pwned`.jsonl",
 	} {
 		t.Run(name, func(t *testing.T) {
 			sh := overFolder(t)
@@ -43,7 +45,13 @@ func TestConflictCopies(t *testing.T) {
 			require.Equal(t, "conflict-copy", f.Kind)
 			require.Equal(t, "alpha", f.Session)
 			require.Contains(t, f.Text, "2 entries that the session and its forks lack")
-			require.Contains(t, f.Way, "convolog merge ")
+			require.NotContains(t, doctorText(sh), "unreadable")
+			require.Contains(t, doctorText(sh), "\n\n"+f.Command+"\n\n", "on a line of its own")
+			if bash, err := exec.LookPath("sh"); err == nil {
+				said, err := exec.Command(bash, "-c", `convolog() { printf '%s\n' "$@"; }; `+f.Command).Output()
+				require.NoError(t, err)
+				require.Equal(t, "merge\n"+other+"\n"+sh.dir+"\n", string(said))
+			}
 
 			plan := sh.must(0, "merge", "-n", other, sh.dir)
 			require.Contains(t, plan, "2 lines and 0 blobs would be merged")
@@ -57,9 +65,41 @@ func TestConflictCopies(t *testing.T) {
 			left, err := os.ReadFile(other)
 			require.NoError(t, err)
 			require.Equal(t, conflict, left)
-			require.Contains(t, sh.must(0, "doctor"), "contains 0 entries")
+			require.Contains(t, doctorText(sh), "contains 0 entries")
 		})
 	}
+}
+
+// A conflict copy of a session that the store lacks, of an archive and of the index.
+func TestOtherConflictCopies(t *testing.T) {
+	sh := overFolder(t)
+	agent := filepath.Join(sh.dir, "agents", "main")
+	for _, id := range []string{"alpha", "beta"} {
+		sh.must(0, "session", "new", "--id", id)
+		sh.must(0, "session", "add-message", id, "--role", "user", "--content", "of "+id)
+	}
+	move := func(from, to string) {
+		require.NoError(t, os.Rename(filepath.Join(agent, from), filepath.Join(agent, to)))
+	}
+	copied, err := os.ReadFile(filepath.Join(agent, "sessions.jsonl"))
+	require.NoError(t, err)
+	sh.must(0, "archive", "beta")
+	packed, err := os.ReadFile(filepath.Join(agent, "archive", "beta.jsonl.gz"))
+	require.NoError(t, err)
+	sh.must(0, "session", "delete", "beta", "--yes")
+	move("sessions/alpha.jsonl", "sessions/alpha 2.jsonl")
+	require.NoError(t, os.Remove(filepath.Join(agent, "sessions.jsonl")))
+	sh.must(exitFound, "doctor", "--repair")
+	require.NoError(t, os.WriteFile(filepath.Join(agent, "archive", "beta (conflict).jsonl.gz"), packed, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(agent, "sessions (conflicted copy).jsonl"), copied, 0o600))
+	found, _ := sh.diagnose()
+	require.ElementsMatch(t, []string{"conflict-copy", "conflict-copy", "(stranger)"}, found)
+	require.Contains(t, doctorText(sh), "entries that the store lacks")
+	require.Contains(t, sh.must(0, "merge", filepath.Join(agent, "sessions", "alpha 2.jsonl"), sh.dir), "1 session, 1 new")
+	require.Contains(t, sh.must(0, "show", "alpha"), "of alpha")
+	other := overFolder(t)
+	require.Contains(t, sh.must(0, "merge", filepath.Join(agent, "archive", "beta (conflict).jsonl.gz"), other.dir), "1 session, 1 new")
+	require.Contains(t, other.must(0, "show", "beta"), "of beta")
 }
 
 // The stores of two machines, and a transcript without a store.
@@ -96,4 +136,10 @@ func TestMergeStores(t *testing.T) {
 	a.must(exitUsage, "merge", a.dir, a.dir)
 	a.must(exitUsage, "merge", a.dir, file)
 	a.must(exitUsage, "merge", a.dir, b.dir, "--url")
+}
+
+// doctorText returns the output of doctor, whatever it finds.
+func doctorText(sh *shell) string {
+	out, _, _ := sh.run("doctor")
+	return out
 }

@@ -25,7 +25,7 @@ func (s *summary) note(e transcript.Entry) error {
 			return nil // a second header is ignored
 		}
 		if e.ID != s.row.ID {
-			return fmt.Errorf("its header names session %q: the file was renamed or copied; give it back its name", e.ID)
+			return fmt.Errorf("its header names session %q: the file was renamed or copied; give it back its name unless a file has that name", e.ID)
 		}
 		s.version, s.copiedLeft = b.Version, b.Base.Lines
 		s.row.Owner, s.row.Key, s.row.CreatedAt, s.row.UpdatedAt = b.Owner, b.Key, b.Created, e.Time
