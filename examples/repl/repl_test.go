@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,9 +181,11 @@ func TestErase(t *testing.T) {
 func TestPending(t *testing.T) {
 	dir := t.TempDir()
 	drive(t, dir, "hello")
-	// The model is unreachable: the user's text stays.
+	// The model refuses: the user's text stays.
+	refuses := httptest.NewServer(http.NotFoundHandler())
+	defer refuses.Close()
 	c := testConfig(t, dir)
-	c.url = "http://127.0.0.1:1"
+	c.url = refuses.URL
 	out := driveConfig(t, c, "are you there")
 	contains(t, out, "Restored: 1 previous turns", "Error: ")
 	got := drive(t, dir, "/continue")
