@@ -310,11 +310,11 @@ func Example_stop() {
 	s, done := load(ctx)
 	defer done()
 	a := agent{model: offline(guardtest.Always(guardtest.Say("Once upon a time.")))}
-	a.show = func(ctx context.Context, _ string) {
+	a.show = func(answering context.Context, _ string) {
 		if _, err := s.Append(ctx, transcript.Interrupt{By: "anna"}); err != nil {
 			log.Fatal(err)
 		}
-		<-ctx.Done() // reply has noticed it
+		<-answering.Done() // reply has noticed it
 	}
 	_, err := a.reply(ctx, s, "Tell me a story.")
 	fmt.Println(err)
