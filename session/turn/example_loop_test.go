@@ -98,7 +98,11 @@ func (a agent) work(ctx context.Context, t *turn.Turn, s *session.Session) (rebu
 		}
 		answered := !pending.Owed || len(pending.Calls) > late       // or a call of the last answer waits
 		if pending.Cut && !pending.Owed && len(pending.Calls) == 0 { // an error or a kill has cut the answer
-			if err := turn.Retry(ctx, s); err != nil {
+			err := turn.Retry(ctx, s)
+			if errors.Is(err, session.ErrConflict) { // a decision or a result follows it
+				err = turn.Continue(ctx, s)
+			}
+			if err != nil {
 				return "", err
 			}
 		} else if pending.Waits() != rebuild.WaitAnswer && pending.User == "" && answered {
@@ -349,6 +353,46 @@ func Example_lineWhileCallWaits() {
 	// - waits for: approval <nil>
 	// It has a pool.- waits for: approval <nil>
 	// - waits for: approval <nil>
+}
+
+// An answer was cut while a call waited, and then the call was approved. A retry would
+// take the approval back, so the loop continues the answer.
+func Example_cutWhileCallWaits() {
+	ctx := context.Background()
+	s, done := load(ctx)
+	defer done()
+	ids, err := s.Append(ctx, transcript.UserText("Book the hotel."), calls("pay"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	pay := ids[len(ids)-1]
+	err = turn.Decide(ctx, s, pay, transcript.Hold, "policy", "")
+	cut := &transcript.Response{Message: transcript.AssistantText("It has"), StopReason: transcript.StopAborted}
+	for _, item := range []transcript.Item{transcript.UserText("Has it a pool?"), cut} {
+		_, appendErr := s.Append(ctx, item)
+		err = errors.Join(err, appendErr)
+	}
+	if err := errors.Join(err, turn.Decide(ctx, s, pay, transcript.Approve, "anna", "")); err != nil {
+		log.Fatal(err)
+	}
+	run := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+		return transcript.ToolResult(c.Call.ID, "paid"), nil
+	}
+	a := agent{offline(guardtest.Always(guardtest.Say("a pool."))), run, silent}
+	wait, err := a.reply(ctx, s, "")
+	fmt.Printf("waits for: %q %v\n", wait, err)
+	history, err := s.History(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range history.Messages[3:] {
+		fmt.Println(m.Text())
+	}
+	// Output:
+	// waits for: "" <nil>
+	// It has
+	// Your answer was cut off. Go on exactly where it ends, and repeat nothing.
+	// a pool.
 }
 
 // A process died in a tool of the sub-agent. The next one judges that call, so the
