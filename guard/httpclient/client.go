@@ -231,18 +231,18 @@ func isWhole(body *bufio.Reader, media string) bool {
 // patience limits the wait for a body that can contain only the text of an error.
 const patience = 5 * time.Second
 
-// readValue reads the JSON value of a body, without the bytes after it: some servers keep
-// the connection open. It reads any other body up to its end, or until patience ends, and
-// returns the received part. The error is the reader's.
+// readValue reads the JSON object or array that begins a body, without the bytes after
+// it: some servers keep the connection open. It reads any other body up to its end, or
+// until patience ends, and returns the received part. The error is the reader's.
 func readValue(body io.Reader, closer io.Closer) ([]byte, error) {
 	values := json.NewDecoder(body)
 	var value json.RawMessage
 	err := values.Decode(&value)
-	if err == nil {
+	if err == nil && strings.ContainsRune("{[", rune(value[0])) {
 		return value, nil
 	}
 	defer closeAfter(closer, patience).Stop()
-	text, _ := io.ReadAll(io.MultiReader(values.Buffered(), body))
+	text, _ := io.ReadAll(io.MultiReader(bytes.NewReader(value), values.Buffered(), body)) // "404 page not found" begins with a value
 	_, invalid := errors.AsType[*json.SyntaxError](err)
 	if invalid || err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // a cutError wraps them
 		err = nil

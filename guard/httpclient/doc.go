@@ -27,8 +27,8 @@
 // # Secrets
 //
 // Errors contain no secrets: long values of [Client.Header], and of the query, the user
-// name and the password of [Client.URL], become "[key]". This includes the fields of a [wire.APIError] and of a
-// [url.Error].
+// name and the password of [Client.URL], become "[key]". This includes the fields of a
+// [wire.APIError] and of a [url.Error].
 //
 // # Limits
 //

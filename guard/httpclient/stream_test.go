@@ -104,6 +104,8 @@ func TestOpenBody(t *testing.T) {
 		"refusal":      {400, refusal, "400: prompt is too long", time.Second},
 		"cut refusal":  {400, refusal[:30], "prompt", 6 * time.Second},
 		"refused page": {400, "<html>down", "400: <html>down", 6 * time.Second},
+		"number":       {404, "404 page not found", "404: 404 page not found", 6 * time.Second},
+		"no answer":    {200, "500 down", `"500 down"`, 6 * time.Second},
 		"empty":        {400, "", "400", 6 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
