@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -96,14 +97,20 @@ const goOn = "Your answer was cut off. Go on exactly where it ends, and repeat n
 // cutAnswer returns the first line of the cut answer that the history ends with.
 func cutAnswer(v *session.View) (entry string, err error) {
 	pending := v.Fold().Pending()
-	if !pending.Cut || pending.Owed || len(pending.Calls) > 0 {
+	if !pending.Cut || pending.Owed {
 		return "", errNotCut
 	}
 	for _, m := range slices.Backward(v.Fold().History().Messages) {
 		for _, o := range m.Origins {
-			if m.Role == transcript.RoleAssistant && o.Entry != "" { // else a note that the turn has ended
-				return o.Entry, nil
+			if m.Role != transcript.RoleAssistant || o.Entry == "" { // a note that the turn has ended
+				continue
 			}
+			lines := v.Fold().InForce()
+			own := lines[max(slices.Index(lines, o.Entry), 0):]
+			if slices.ContainsFunc(pending.Calls, func(c rebuild.PendingCall) bool { return slices.Contains(own, c.Entry) }) {
+				return "", errNotCut
+			}
+			return o.Entry, nil
 		}
 	}
 	return "", errNotCut

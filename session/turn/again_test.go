@@ -174,6 +174,26 @@ func TestRetryAfterADecision(t *testing.T) {
 	require.NoError(t, turn.Continue(t.Context(), s))
 }
 
+// A call before the cut answer that is held or rejected does not prevent that it is retried or continued.
+func TestContinueWhileACallWaits(t *testing.T) {
+	for _, verdict := range []transcript.Verdict{transcript.Hold, transcript.Reject} {
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("pay"), storetest.Answer("", "pay"))
+		entry := storetest.PendingEntry(s, "pay")
+		require.NoError(t, turn.Decide(t.Context(), s, entry, verdict, "policy", "no"))
+		storetest.Add(t, s, transcript.UserText("meanwhile"))
+		storetest.Add(t, s, cut("Once"))
+		require.NoError(t, turn.Retry(t.Context(), s))
+		p, err := s.Pending(t.Context())
+		require.NoError(t, err)
+		require.Len(t, p.Calls, 1)
+		require.True(t, p.Owed)
+		storetest.Add(t, s, cut("Once"))
+		require.NoError(t, turn.Continue(t.Context(), s))
+	}
+}
+
 // After a stop by the user no further tool of the turn starts.
 func TestStopBetweenTools(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
