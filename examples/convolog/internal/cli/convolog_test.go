@@ -67,7 +67,7 @@ func (sh *shell) run(args ...string) (out, errs string, code int) {
 
 func (sh *shell) console(out, errs io.Writer) *console {
 	return &console{
-		in: strings.NewReader(sh.in), out: out, err: errs, terminal: sh.screen, watched: sh.screen,
+		in: strings.NewReader(sh.in), out: out, err: errs, terminal: sh.screen, watched: sh.screen, asked: sh.screen,
 		getenv: func(name string) string { return sh.env[name] },
 	}
 }
@@ -131,39 +131,44 @@ func script(sh *shell) [][]string {
 		{"list", "session", "list"},
 		{"list-one", "session", "list", "--limit", "1", "--owner", "alice"},
 		{"get", "session", "get", "alpha"},
-		{"show", "show", "alpha"},
-		{"show-last", "show", "alpha", "--last", "1"},
-		{"title", "title", "alpha"},
-		{"title-set", "title", "beta", "Second <of> two"},
-		{"search", "search", "euro*", "--in", "alpha"},
-		{"search-all", "search", "(?i)PORTO", "--regexp", "--role", "user"},
-		{"search-ranked", "search", "porto", "weather", "--ranked"},
-		{"fork", "fork", "alpha", "--id", "gamma"},
-		{"hide", "hide", "gamma", "LAST"},
-		{"unhide", "unhide", "gamma", "LAST"},
+		{"show", "session", "show", "alpha"},
+		{"show-last", "session", "show", "alpha", "--last", "1"},
+		{"title", "session", "title", "alpha"},
+		{"title-set", "session", "title", "beta", "Second <of> two"},
+		{"search", "session", "search", "euro*", "--in", "alpha"},
+		{"search-all", "session", "search", "(?i)PORTO", "--regexp", "--role", "user"},
+		{"search-ranked", "session", "search", "porto", "weather", "--ranked"},
+		{"fork", "session", "fork", "alpha", "--id", "gamma"},
+		{"hide", "session", "hide", "gamma", "LAST"},
+		{"unhide", "session", "unhide", "gamma", "LAST"},
+		{"hold"}, // two calls, through the library
+		{"pending", "pending"},
+		{"approve", "approve", "gamma", "call_1"},
+		{"reject", "reject", "gamma", "call_2", "--reason", "too expensive"},
+		{"pending-after", "pending", "--agent", "main"},
 		{"commit", "session", "commit", "alpha"},
 		{"commit-again", "session", "commit", "alpha"},
-		{"stats", "stats", "alpha"},
-		{"stats-all", "stats"},
-		{"usage", "usage", "alpha"},
-		{"usage-all", "usage"},
+		{"stats", "session", "stats", "alpha"},
+		{"stats-all", "session", "stats"},
+		{"usage", "session", "usage", "alpha"},
+		{"usage-all", "session", "usage"},
 		{"prune-n", "prune", "--max-sessions", "1", "-n"},
 		{"prune", "prune", "--max-sessions", "1", "--force"},
-		{"archive", "archive", "gamma"},
+		{"archive", "session", "archive", "gamma"},
 		{"list-archived", "session", "list", "--state", "archived"},
-		{"restore", "restore", "gamma"},
-		{"export", "export", "gamma"},
-		{"export-request", "export", "gamma", "--as", "anthropic", "--model", "m"},
+		{"restore", "session", "restore", "gamma"},
+		{"export", "session", "export", "gamma"},
+		{"export-request", "session", "export", "gamma", "--format", "anthropic", "--model", "m"},
 		{"import", "import", file},
 		{"import-again", "import", file},
 		{"doctor", "doctor"},
 		{"trash", "session", "delete", "gamma"},
 		{"list-trashed", "session", "list", "--state", "trashed"},
-		{"restore-trashed", "restore", "gamma"},
-		{"delete", "session", "delete", "gamma", "--now"},
-		{"removed", "removed"},
-		{"usage-left", "usage"},
-		{"erase-plan", "erase", "--owner", "alice"},
+		{"restore-trashed", "session", "restore", "gamma"},
+		{"delete", "session", "delete", "gamma", "--now", "--yes"},
+		{"removed", "session", "removed"},
+		{"usage-left", "session", "usage"},
+		{"erase-plan", "erase", "--owner", "alice", "-n"},
 		{"erase", "erase", "alpha", "--yes"},
 		{"list-left", "session", "list", "--state", "any"},
 	}
@@ -178,10 +183,14 @@ func TestCommands(t *testing.T) {
 			sh.in = "And in winter?"
 			last := ""
 			for _, step := range script(sh) {
+				if step[0] == "hold" {
+					sh.hold("gamma")
+					continue
+				}
 				if i := slices.Index(step, "LAST"); i > 0 {
 					if last == "" {
 						var e struct{ ID string }
-						require.NoError(t, json.Unmarshal([]byte(sh.must(0, "show", "gamma", "--last", "1", "--json")), &e))
+						require.NoError(t, json.Unmarshal([]byte(sh.must(0, "session", "show", "gamma", "--last", "1", "--json")), &e))
 						last = e.ID
 					}
 					step[i] = last
@@ -200,7 +209,7 @@ func TestCommands(t *testing.T) {
 		})
 	}
 	for _, c := range commands() {
-		if c.access != files && c.name != "follow" { // which has tests of its own
+		if c.access != files && c.name != "session follow" { // which has tests of its own
 			require.True(t, covered[c.name], "no test of convolog %s --json", c.name)
 		}
 	}
@@ -230,7 +239,7 @@ func TestFollow(t *testing.T) {
 			r, w := io.Pipe()
 			code := make(chan int, 1)
 			go func() {
-				code <- run(ctx, append([]string{"follow", "alpha", "--json"}, sh.store...), sh.console(w, io.Discard))
+				code <- run(ctx, append([]string{"session", "follow", "alpha", "--json"}, sh.store...), sh.console(w, io.Discard))
 				_ = w.Close()
 			}()
 			lines, got := json.NewDecoder(r), ""
@@ -259,8 +268,8 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(foreign), 0o600))
 	plain := func(text string) string { return steady(strings.ReplaceAll(text, dir, "DIR")) }
 	golden(t, "inspect", plain(sh.must(0, "inspect", "--json", file)))
-	golden(t, "convert", plain(sh.must(0, "convert", file, filepath.Join(dir, "out"), "--to", "jsonl", "-json")))
-	golden(t, "convert-n", plain(sh.must(0, "convert", "-n", file, filepath.Join(dir, "other"), "--to", "markdown", "-json")))
+	golden(t, "convert", plain(sh.must(0, "convert", file, filepath.Join(dir, "out"), "--to", "jsonl", "--json")))
+	golden(t, "convert-n", plain(sh.must(0, "convert", "-n", file, filepath.Join(dir, "other"), "--to", "markdown", "--json")))
 	require.NoDirExists(t, filepath.Join(dir, "other"))
 
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
