@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/convolog/convolog/examples/convolog/internal/postgres"
+	"github.com/convolog/convolog/examples/convolog/internal/screen"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -56,9 +57,7 @@ func Main() {
 
 func run(ctx context.Context, args []string, con *console) int {
 	c := &call{console: con, options: &options{}}
-	root := c.root()
-	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := c.root(args).ExecuteContextC(ctx)
 	con.endProgress()
 	if err = cmp.Or(err, con.failed); err == nil {
 		return 0
@@ -66,7 +65,8 @@ func run(ctx context.Context, args []string, con *console) int {
 	switch usage, misused := errors.AsType[usageError](err); {
 	case errors.Is(err, errFound):
 	case c.json || slices.Contains(args, "--json"): // the latter after an error in the flags
-		_ = json.NewEncoder(con.err).Encode(map[string]any{"error": err.Error(), "exit": exitCode(err)})
+		line, _ := json.Marshal(map[string]any{"error": err.Error(), "exit": exitCode(err)})
+		_, _ = fmt.Fprintln(con.err, screen.JSON(string(line)))
 	case misused:
 		_, _ = fmt.Fprintf(con.err, "convolog: %s\nTry: %s --help\n", printable(string(usage)), cmd.CommandPath())
 	default:

@@ -92,6 +92,16 @@ func commands() []command {
 	}
 }
 
+// find returns the row of a command, or nil.
+func find(cmd *cobra.Command) *command {
+	rows := commands()
+	i := slices.IndexFunc(rows, func(row command) bool { return "convolog "+row.name == cmd.CommandPath() })
+	if i < 0 {
+		return nil
+	}
+	return &rows[i]
+}
+
 // unused returns the flags of all commands that have no meaning for this one.
 func (row *command) unused() (names []string) {
 	for name := range strings.FieldsSeq("dir url token") {
@@ -109,8 +119,8 @@ SESSION is an ID, its end, its beginning, or a key. With --json a command prints
 JSON: its help has the form, and errors are {"error":"...","exit":1}.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 doctor has findings`
 
-// root returns the program as a command of cobra.
-func (c *call) root() *cobra.Command {
+// root returns the program as a command of cobra, for a command line.
+func (c *call) root(args []string) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	c.dir, c.addr = home.Default, "127.0.0.1:1933"
 	root, sessions := group("convolog", ""), group("session", "Work with sessions, mostly a single one")
@@ -129,8 +139,13 @@ func (c *call) root() *cobra.Command {
 		if after, ok := strings.CutPrefix(name, "session "); ok {
 			parent, name = sessions, after
 		}
-		parent.AddCommand(c.leaf(name, row))
+		cmd := c.leaf(name, row)
+		if slices.Contains(args, name) { // adding those of all commands takes time
+			c.addFlags(cmd.Flags(), row.flags)
+		}
+		parent.AddCommand(cmd)
 	}
+	root.SetArgs(args)
 	root.SetOut(c.console)
 	root.SetErr(c.err)
 	root.SetHelpCommand(&cobra.Command{
@@ -147,8 +162,11 @@ func (c *call) root() *cobra.Command {
 	})
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		for _, name := range strings.Fields(cmd.Annotations["unused"]) {
-			cmd.InheritedFlags().Lookup(name).Hidden = true
+		if row := find(cmd); row != nil {
+			cmd.Long = wrap(row.help+" With --json it prints "+row.json+".", columns)
+			for _, name := range row.unused() {
+				cmd.InheritedFlags().Lookup(name).Hidden = true
+			}
 		}
 		show(cmd, args)
 	})
@@ -188,9 +206,7 @@ func (c *call) leaf(name string, row command) *cobra.Command {
 	short, _, _ := strings.Cut(row.help, ". ")
 	cmd := &cobra.Command{
 		Use: strings.TrimSpace(name + " " + row.args), Short: strings.TrimSuffix(short, "."),
-		Long:        wrap(row.help+" With --json it prints "+row.json+".", columns),
-		Args:        cobra.ArbitraryArgs, // check has better errors
-		Annotations: map[string]string{"unused": strings.Join(row.unused(), " ")},
+		Args: cobra.ArbitraryArgs, // check has better errors
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.command, c.args = &row, args
 			if err := c.check(cmd); err != nil {
@@ -208,7 +224,6 @@ func (c *call) leaf(name string, row command) *cobra.Command {
 			return c.completions(cmd.Context())
 		}
 	}
-	c.addFlags(cmd.Flags(), row.flags)
 	return cmd
 }
 

@@ -31,6 +31,8 @@ type shell struct {
 	env    map[string]string
 	in     string
 	screen bool // whether the output is a terminal
+
+	elsewhere string // a file of another program
 }
 
 // overFolder returns a shell over a new folder.
@@ -120,6 +122,7 @@ const foreign = `{"type": "user", "content": "hi from claw0", "ts": 1771927201.5
 // output.
 func script(sh *shell) [][]string {
 	file := filepath.Join(sh.TempDir(), "elsewhere.jsonl")
+	sh.elsewhere = file
 	require.NoError(sh, os.WriteFile(file, []byte(foreign), 0o600))
 	return [][]string{
 		{"new", "session", "new", "main:cli:user", "--id", "alpha", "--title", "Porto", "--for", "alice"},
@@ -199,7 +202,7 @@ func TestCommands(t *testing.T) {
 				for line := range strings.Lines(out) {
 					require.True(t, json.Valid([]byte(strings.NewReplacer(`"N"`, "1").Replace(line))), "%s: %s", step[0], line)
 				}
-				golden(t, step[0], out)
+				golden(t, step[0]+".json", out)
 				for _, c := range commands() {
 					if strings.Contains(" "+strings.Join(step[1:], " ")+" ", " "+c.name+" ") {
 						covered[c.name] = true
@@ -215,10 +218,53 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// Every command over a store prints the same text over a folder and over a URL.
+func TestCommandsText(t *testing.T) {
+	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
+		t.Run(name, func(t *testing.T) {
+			sh := open(t)
+			sh.in = "And in winter?"
+			var all strings.Builder
+			for _, step := range script(sh) {
+				if step[0] == "hold" {
+					sh.hold("gamma")
+					continue
+				}
+				if i := slices.Index(step, "LAST"); i > 0 {
+					continue // TestCommands hides an entry
+				}
+				step = slices.DeleteFunc(step[1:], func(arg string) bool { return arg == "--json" })
+				fmt.Fprintf(&all, "$ convolog %s\n%s", strings.Join(step, " "), sh.must(0, step...))
+			}
+			text := strings.ReplaceAll(strings.NewReplacer(sh.store[1], "STORE", sh.dir, "STORE").Replace(all.String()), filepath.Dir(sh.elsewhere), "DIR")
+			golden(t, "text.txt", steadyText(text))
+		})
+	}
+}
+
+var volatileText = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`\b[0-9a-f]{8,10}\b`), "SHORTID"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d( \d\d:\d\d)?|just now|\d+ (min|h) ago`), "TIME"},
+	{regexp.MustCompile(`\d{3,}( bytes?|\n)`), "N$1"},
+	{regexp.MustCompile(` {2,}`), "  "}, // the width of a column goes by the times
+}
+
+// steadyText is steady for texts, which have short IDs, ages and sizes.
+func steadyText(text string) string {
+	text = steady(text)
+	for _, v := range volatileText {
+		text = v.pattern.ReplaceAllString(text, v.with)
+	}
+	return text
+}
+
 // golden compares an output with a file of testdata.
 func golden(t testing.TB, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".json")
+	file := filepath.Join("testdata", name)
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
@@ -254,7 +300,7 @@ func TestFollow(t *testing.T) {
 			cancel()
 			go func() { _, _ = io.Copy(io.Discard, r) }()
 			require.Zero(t, <-code)
-			golden(t, "follow", steady(got))
+			golden(t, "follow.json", steady(got))
 		})
 	}
 }
@@ -267,17 +313,17 @@ func TestFiles(t *testing.T) {
 	file := filepath.Join(dir, "elsewhere.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(foreign), 0o600))
 	plain := func(text string) string { return steady(strings.ReplaceAll(text, dir, "DIR")) }
-	golden(t, "inspect", plain(sh.must(0, "inspect", "--json", file)))
-	golden(t, "convert", plain(sh.must(0, "convert", file, filepath.Join(dir, "out"), "--to", "jsonl", "--json")))
-	golden(t, "convert-n", plain(sh.must(0, "convert", "-n", file, filepath.Join(dir, "other"), "--to", "markdown", "--json")))
+	golden(t, "inspect.json", plain(sh.must(0, "inspect", "--json", file)))
+	golden(t, "convert.json", plain(sh.must(0, "convert", file, filepath.Join(dir, "out"), "--to", "jsonl", "--json")))
+	golden(t, "convert-n.json", plain(sh.must(0, "convert", "-n", file, filepath.Join(dir, "other"), "--to", "markdown", "--json")))
 	require.NoDirExists(t, filepath.Join(dir, "other"))
 
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	sh.must(0, "import", file, "--dir", from)
-	golden(t, "copy-n", sh.must(0, "copy", from, to, "-n", "--json"))
+	golden(t, "copy-n.json", sh.must(0, "copy", from, to, "-n", "--json"))
 	require.NoDirExists(t, to)
-	golden(t, "copy", sh.must(0, "copy", from, to, "--json"))
-	golden(t, "copy-again", sh.must(0, "copy", from, to, "--json"))
+	golden(t, "copy.json", sh.must(0, "copy", from, to, "--json"))
+	golden(t, "copy-again.json", sh.must(0, "copy", from, to, "--json"))
 	require.Equal(t, sh.must(0, "session", "list", "--dir", from), sh.must(0, "session", "list", "--dir", to))
 	require.Equal(t, "1 session, 0 new: 0 lines and 0 blobs would be copied.\n", sh.must(0, "copy", "-n", from, to))
 	sh.must(0, "session", "add-message", "main:claw0:elsewhere", "--role", "user", "--content", "more", "--dir", to)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
@@ -73,7 +74,13 @@ func export(ctx context.Context, c *call) error {
 	if c.json && (c.format == "markdown" || c.format == "html") {
 		return wrong("%s is not JSON", c.format)
 	}
-	return c.backend.export(ctx, c.ref, c.format, c.model, c.out)
+	if !c.terminal {
+		return c.backend.export(ctx, c.ref, c.format, c.model, c.out)
+	}
+	var sb strings.Builder
+	err := c.backend.export(ctx, c.ref, c.format, c.model, &sb)
+	c.print(printable(sb.String()))
+	return cmp.Or(err, c.failed)
 }
 
 func inspectFiles(_ context.Context, c *call) error {

@@ -125,10 +125,8 @@ var flagDefs = []flagDef{
 
 // addFlags adds the named flags to a set.
 func (o *options) addFlags(set *pflag.FlagSet, names string) {
-	for _, d := range flagDefs {
-		if !slices.Contains(strings.Fields(names), d.name) {
-			continue
-		}
+	for name := range strings.FieldsSeq(names) {
+		d := flagDefs[slices.IndexFunc(flagDefs, func(d flagDef) bool { return d.name == name })]
 		short := map[string]string{"dry-run": "n"}[d.name]
 		switch v := d.bind(o).(type) {
 		case *string:

@@ -15,6 +15,9 @@ import (
 // table prints rows with a header. A row has a cell for each word of the header. On a
 // terminal the last cell is cut at the end of the line.
 func (c *call) table(header string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
 	all := append([][]string{strings.Fields(header)}, rows...)
 	widths := make([]int, len(all[0]))
 	for _, row := range all {

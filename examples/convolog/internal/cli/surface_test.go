@@ -357,7 +357,7 @@ func TestScreen(t *testing.T) {
 	require.NoError(t, err)
 	data = append(data, `{"type":"user","id":"x\u001b[31m","ts":"2026-11-23T06:16:36Z","content":"clear that"}`+"\n"...)
 	require.NoError(t, os.WriteFile(file, data, 0o600))
-	for _, args := range [][]string{{"session", "list"}, {"session", "show", "alpha"}, {"session", "search", "clear"}, {"session", "get", "alpha"}, {"doctor"}} {
+	for _, args := range [][]string{{"session", "list"}, {"session", "show", "alpha"}, {"session", "search", "clear"}, {"session", "get", "alpha"}, {"pending"}, {"doctor"}} {
 		raw, _, _ := sh.run(append(args, "--json")...)
 		require.False(t, strings.ContainsAny(raw, "\x1b\u009b\u202e"), raw)
 		out, _, code := sh.run(args...)
@@ -368,7 +368,12 @@ func TestScreen(t *testing.T) {
 			require.LessOrEqual(t, uniseg.StringWidth(strings.TrimSuffix(line, "\n")), columns, line)
 		}
 	}
+	for _, format := range []string{"jsonl", "markdown", "html", "anthropic"} {
+		require.False(t, strings.ContainsAny(sh.must(0, "session", "export", "alpha", "--format", format), "\x1b\u009b\u202e"), format)
+	}
 	sh.env = nil
+	out, _, _ := sh.run("session", "search", "clear")
+	require.Contains(t, out, "\x1b[31mclear\x1b[0m")
 	out, errs, _ := sh.run("session", "list")
 	require.Contains(t, out, "\x1b[1m")
 	require.Empty(t, errs)
@@ -444,7 +449,7 @@ func TestServe(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, page.Body.Close())
 		require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[given == ""], page.StatusCode)
-		golden(t, "serve", steady(`{"url":"`+said.URL+`"}`+"\n"))
+		golden(t, "serve.json", steady(`{"url":"`+said.URL+`"}`+"\n"))
 		remote.env = nil
 		remote.must(exitFailed, "session", "list")
 		remote.must(0, "session", "list", "--token", token)
