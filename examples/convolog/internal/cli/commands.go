@@ -70,8 +70,8 @@ func commands() []command {
 		{"session export", "SESSION", "format model", looks, "the lines of the session", "Write a session to the standard output.", export},
 		{"session stats", "[SESSION]", listFlags, looks, object, "Count turns, tokens, compactions. Without SESSION it counts all sessions.", stats},
 		{"session usage", "[SESSION]", listFlags, looks, object, "Sum up the tokens of answers by model. Without SESSION it counts all sessions, even deleted ones.", usage},
-		{"session archive", "SESSION", "", changes, object, "Compress a session. You can still read and search it.", archiveSession},
-		{"session restore", "SESSION", "", changes, object, "Bring a session back from the archive or the trash.", restoreSession},
+		{"session archive", "SESSION", "", changes, object, "Compress a session. You can still read and search it.", moveSession},
+		{"session restore", "SESSION", "", changes, object, "Bring a session back from the archive or the trash.", moveSession},
 		{"session delete", "SESSION", "now yes", changes, object, "Put a session into the trash. With --now delete it for good, after a question.", deleteSession},
 		{"session removed", "", "agent owner", looks, array, "List deleted sessions with their time, rule and size.", removed},
 
@@ -90,26 +90,6 @@ func commands() []command {
 		{"serve", "", "dir token addr page memories model mask", files, object, "Serve the folder over HTTP, for holders of the token. Without a token, make one. With --memories, a commit extracts memories with --model and the key in ANTHROPIC_API_KEY.", serveFolder},
 		{"version", "", "", files, object, "Print the version of this program.", printVersion},
 	}
-}
-
-// find returns the row of a command, or nil.
-func find(cmd *cobra.Command) *command {
-	rows := commands()
-	i := slices.IndexFunc(rows, func(row command) bool { return "convolog "+row.name == cmd.CommandPath() })
-	if i < 0 {
-		return nil
-	}
-	return &rows[i]
-}
-
-// unused returns the flags of all commands that have no meaning for this one.
-func (row *command) unused() (names []string) {
-	for name := range strings.FieldsSeq("dir url token") {
-		if row.access == files && !slices.Contains(strings.Fields(row.flags), name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 const about = `convolog shows and maintains conversations in a folder, in a database or over
@@ -160,16 +140,6 @@ func (c *call) root(args []string) *cobra.Command {
 			return cmp.Or(err, cmd.Help())
 		},
 	})
-	show := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if row := find(cmd); row != nil {
-			cmd.Long = wrap(row.help+" With --json it prints "+row.json+".", columns)
-			for _, name := range row.unused() {
-				cmd.InheritedFlags().Lookup(name).Hidden = true
-			}
-		}
-		show(cmd, args)
-	})
 	return root
 }
 
@@ -215,6 +185,13 @@ func (c *call) leaf(name string, row command) *cobra.Command {
 			return c.run(cmd.Context())
 		},
 	}
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		cmd.Long = wrap(row.help+" With --json it prints "+row.json+".", columns)
+		for name := range strings.FieldsSeq("dir url token") {
+			cmd.Root().PersistentFlags().Lookup(name).Hidden = row.access == files && !slices.Contains(strings.Fields(row.flags), name)
+		}
+		cmd.Root().HelpFunc()(cmd, args)
+	})
 	if !strings.Contains(row.args, "F") { // FILE, FOLDER and FROM are files
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 || !row.namesSession() {

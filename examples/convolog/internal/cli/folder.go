@@ -176,16 +176,11 @@ func (f *folder) follow(ctx context.Context, ref session.Ref, after string) iter
 	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[transcript.Entry, error] { return s.Follow(ctx, after) })
 }
 
-func (f *folder) Archive(ctx context.Context, ref session.Ref) error {
-	return f.SetState(ctx, ref, session.Archived, -1)
-}
-
-func (f *folder) Restore(ctx context.Context, ref session.Ref) error {
-	return f.SetState(ctx, ref, session.Live, -1)
-}
-
-func (f *folder) Trash(ctx context.Context, ref session.Ref) error {
-	return retain.Trash(ctx, f.Store, ref)
+func (f *folder) move(ctx context.Context, ref session.Ref, how string) error {
+	if how == "trash" {
+		return retain.Trash(ctx, f.Store, ref)
+	}
+	return f.SetState(ctx, ref, map[string]session.State{"archive": session.Archived, "restore": session.Live}[how], -1)
 }
 
 func (f *folder) Delete(ctx context.Context, refs ...session.Ref) error {

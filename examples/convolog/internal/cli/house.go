@@ -176,20 +176,13 @@ func prune(ctx context.Context, c *call) error {
 	return errors.Join(err, shown)
 }
 
-func archiveSession(ctx context.Context, c *call) error {
-	return c.put(ctx, c.backend.Archive, "archived")
-}
-
-func restoreSession(ctx context.Context, c *call) error {
-	return c.put(ctx, c.backend.Restore, "restored")
-}
-
-func (c *call) put(ctx context.Context, change func(context.Context, session.Ref) error, as string) error {
-	if err := change(ctx, c.ref); err != nil {
+func moveSession(ctx context.Context, c *call) error {
+	how := strings.TrimPrefix(c.command.name, "session ")
+	if err := c.backend.move(ctx, c.ref, how); err != nil {
 		return err
 	}
 	d, err := c.backend.describe(ctx, c.ref)
-	return c.describedAs(d.Info, err, as)
+	return c.describedAs(d.Info, err, how+"d")
 }
 
 func eraseData(ctx context.Context, c *call) error {
