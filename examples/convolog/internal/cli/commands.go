@@ -102,7 +102,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 doctor has findings`
 // root returns the program as a command of cobra, for a command line.
 func (c *call) root(args []string) *cobra.Command {
 	cobra.EnableCommandSorting = false
-	c.dir, c.addr = home.Default, "127.0.0.1:1933"
+	c.dir, c.addr, c.format = home.Default, "127.0.0.1:1933", "jsonl"
 	root, sessions := group("convolog", ""), group("session", "Work with sessions, mostly a single one")
 	root.Long, root.Version, root.SilenceErrors, root.SilenceUsage = about, buildVersion().Version, true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

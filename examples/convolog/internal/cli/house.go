@@ -38,11 +38,7 @@ func stats(ctx context.Context, c *call) error {
 			c.say("%d contexts and %d skills used, %d memories", d.Stats.Contexts, d.Stats.Skills, d.Stats.Memories)
 		})
 	}
-	opts := c.list
-	if c.state == "" {
-		opts.State = session.AnyState
-	}
-	infos, err := c.backend.List(ctx, &opts)
+	infos, err := c.selected(ctx, session.AnyState)
 	if err != nil {
 		return err
 	}
@@ -59,6 +55,15 @@ func stats(ctx context.Context, c *call) error {
 	})
 }
 
+// selected returns the sessions that the flags select, and state without --state.
+func (c *call) selected(ctx context.Context, state session.State) ([]session.Info, error) {
+	opts := c.list
+	if c.state == "" {
+		opts.State = state
+	}
+	return c.backend.List(ctx, &opts)
+}
+
 func usage(ctx context.Context, c *call) error {
 	var infos []session.Info
 	var err error
@@ -67,17 +72,7 @@ func usage(ctx context.Context, c *call) error {
 		d, err = c.backend.describe(ctx, c.ref)
 		infos = append(infos, d.Info)
 	} else {
-		opts := c.list
-		if c.state == "" {
-			opts.State = session.AnyState
-		}
-		infos, err = c.backend.List(ctx, &opts)
-		if err == nil && c.state == "" {
-			var trashed []session.Info
-			opts.State = session.Trashed
-			trashed, err = c.backend.List(ctx, &opts)
-			infos = append(infos, trashed...)
-		}
+		infos, err = c.selected(ctx, session.EveryState)
 	}
 	if err != nil {
 		return err
