@@ -14,13 +14,6 @@ import (
 // returns, the text is durable. A repeated request with the same idempotency key queues
 // no second text. The prompt goes to the responder by [TurnPrompt]; it may be empty.
 func (q *Request) Say(s *session.Session, content []transcript.Block, prompt string) (entry string, err error) {
-	pending, err := s.Pending(q.Context())
-	if err != nil {
-		return "", err
-	}
-	if len(pending.Queued) >= q.sv.opts.Queue {
-		return "", errFull
-	}
 	var item transcript.Item = transcript.Queued{Content: content}
 	if prompt != "" {
 		data, err := json.Marshal(turnApp{prompt})
@@ -29,12 +22,33 @@ func (q *Request) Say(s *session.Session, content []transcript.Block, prompt str
 		}
 		item = transcript.WithApp(item, data)
 	}
-	done, err := s.AppendIf(context.WithoutCancel(q.Context()), q.once(), item)
+	return q.queue(s, q.once(), item)
+}
+
+// Replace is [Request.Say] after a rewind to an entry, in one step. If the session has
+// another head than the caller read, the error matches [session.ErrConflict], and nothing
+// is written.
+func (q *Request) Replace(s *session.Session, head, to string, content []transcript.Block) (entry string, err error) {
+	cond := q.once()
+	cond.Head = head
+	return q.queue(s, cond, transcript.Rewind{To: to}, transcript.Queued{Content: content})
+}
+
+// queue appends items, the last of which is a text, and returns its entry.
+func (q *Request) queue(s *session.Session, cond session.Cond, items ...transcript.Item) (entry string, err error) {
+	pending, err := s.Pending(q.Context())
+	if err != nil {
+		return "", err
+	}
+	if len(pending.Queued) >= q.sv.opts.Queue {
+		return "", errFull
+	}
+	done, err := s.AppendIf(context.WithoutCancel(q.Context()), cond, items...)
 	if err != nil {
 		return "", err
 	}
 	q.sv.answer(s)
-	return done.IDs[0], nil
+	return done.IDs[len(done.IDs)-1], nil
 }
 
 // turnApp is the application's data of a queued text.

@@ -161,34 +161,44 @@ const keyPrefix = "ui:"
 // answerID returns the ID of the answer to a message of the user.
 func answerID(text string) string { return "answer-" + text }
 
+// A state names the head of a session and its last rewind.
+type state struct{ head, rewind string }
+
 // messages returns the messages of a session, equal to the messages that the client makes
-// of the streams of all answers, and the entry of the last rewind.
-func messages(ctx context.Context, s *session.Session) (all []message, rewind string, err error) {
+// of the streams of all answers, and the state that it read first.
+func messages(ctx context.Context, s *session.Session) (all []message, at state, err error) {
+	idem := "" // of the append
 	names, decisions := map[string]string{}, map[string]transcript.Decision{}
 	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
-			return nil, "", err
+			return nil, at, err
+		}
+		if transcript.IsHead(e.Type()) {
+			at.head = e.ID
+		}
+		if e.Part <= 1 {
+			idem = e.Idem
 		}
 		switch b := e.Body.(type) {
 		case transcript.Queued:
-			if key, ok := strings.CutPrefix(e.Idem, "http:"+keyPrefix); ok {
+			if key, ok := strings.CutPrefix(idem, "http:"+keyPrefix); ok {
 				names[e.ID], _, _ = strings.Cut(key, "\n")
 			}
 		case transcript.Rewind:
-			rewind = e.ID
+			at.rewind = e.ID
 		case transcript.Decision:
 			decisions[b.Call+"\n"+b.CallID] = b
 		}
 	}
 	r := reader{all: []message{}, names: names, decisions: decisions, last: s.Ref().ID}
 	if err = said.Each(ctx, s, r.add); err != nil {
-		return nil, "", err
+		return nil, at, err
 	}
 	pending, err := s.Pending(ctx)
 	for _, queued := range pending.Queued {
 		r.user(queued.Entry, queued.Message.Content)
 	}
-	return r.all, rewind, err
+	return r.all, at, err
 }
 
 // A reader makes messages of the entries of a conversation.

@@ -98,10 +98,7 @@ func (sf surface) open(q *serve.Request, id string) (*session.Session, error) {
 // say queues a message of the user and streams its answer. A repeated post of a message
 // queues it once at the same place.
 func say(q *serve.Request, s *session.Session, id, place string, content []transcript.Block) error {
-	q.Header.Del("Idempotency-Key")
-	if id != "" {
-		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+place, "\n"))
-	}
+	setKey(q, id, place)
 	text, err := q.Say(s, content, "")
 	if err != nil {
 		return err
@@ -109,32 +106,42 @@ func say(q *serve.Request, s *session.Session, id, place string, content []trans
 	return stream(q, s, text, "")
 }
 
+// setKey makes a repeated post of a message queue it once at the same place.
+func setKey(q *serve.Request, id, place string) {
+	q.Header.Del("Idempotency-Key")
+	if id != "" {
+		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+place, "\n"))
+	}
+}
+
 // again rewinds to the state before a message of the user and answers it anew: with its
-// own content, or with the given content. A message that is missing, after a kill between
-// the rewind and the message for example, is sent.
+// own content, or with the given content. A message that is missing is sent. If another
+// request changes the chat at the same time, one of the two is refused.
 func again(q *serve.Request, s *session.Session, id string, content []transcript.Block, own bool) error {
-	running, err := q.Running(s)
+	all, at, err := messages(q.Context(), s)
+	if err != nil {
+		return err
+	}
+	running, err := q.Running(s) // a later turn changes the head
 	if err == nil && running != "" {
 		err = session.ErrBusy
 	}
 	if err != nil {
 		return err
 	}
-	all, rewind, err := messages(q.Context(), s)
+	i := slices.IndexFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser })
+	if i < 0 {
+		return say(q, s, id, at.rewind, content)
+	}
+	if own {
+		content = all[i].content
+	}
+	setKey(q, id, all[i].text)
+	text, err := q.Replace(s, at.head, all[i].before, content)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser })
-	if at < 0 {
-		return say(q, s, id, rewind, content)
-	}
-	if own {
-		content = all[at].content
-	}
-	if err := s.Rewind(q.Context(), all[at].before); err != nil {
-		return err
-	}
-	return say(q, s, id, all[at].text, content)
+	return stream(q, s, text, "")
 }
 
 // approve records the decisions of a posted answer, and streams the rest of the turn.
