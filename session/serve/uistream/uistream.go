@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
@@ -43,12 +44,13 @@ const mediaEvents = "text/event-stream"
 
 type surface struct{ agent string }
 
-// chatBody is the body of a post. Only the last message counts.
+// chatBody is the body of a post. Only one message counts: the one with the MessageID, or
+// else the last one.
 type chatBody struct {
 	ID        string    `json:"id"`
 	Messages  []message `json:"messages"`
 	Trigger   string    `json:"trigger,omitempty"`   // submit-message or regenerate-message
-	MessageID string    `json:"messageId,omitempty"` // not empty: the message takes the place of the one with its ID
+	MessageID string    `json:"messageId,omitempty"` // of the user: the message takes the place of the one with its ID
 }
 
 func (sf surface) chat(q *serve.Request) error {
@@ -60,6 +62,9 @@ func (sf surface) chat(q *serve.Request) error {
 		return serve.Invalid("the chat has no id, or no messages")
 	}
 	last := body.Messages[len(body.Messages)-1]
+	if i := slices.IndexFunc(body.Messages, func(m message) bool { return m.ID == body.MessageID }); i >= 0 {
+		last = body.Messages[i]
+	}
 	if last.Role != transcript.RoleUser {
 		s, err := q.Session(sf.agent, body.ID)
 		if err != nil {
@@ -71,7 +76,8 @@ func (sf surface) chat(q *serve.Request) error {
 	if err != nil {
 		return err
 	}
-	s, err := sf.open(q, body.ID)
+	q.Header.Del("Idempotency-Key") // the ID of the chat is the key
+	s, err := q.FindOrCreate(sf.agent, body.ID)
 	switch anew := body.Trigger == "regenerate-message"; {
 	case err != nil:
 		return err
@@ -81,23 +87,12 @@ func (sf surface) chat(q *serve.Request) error {
 	return say(q, s, last.ID, "", content)
 }
 
-// open returns the session of a chat, and makes it for the first message.
-func (sf surface) open(q *serve.Request, id string) (*session.Session, error) {
-	s, err := q.Session(sf.agent, id)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return s, err
-	}
-	q.Header.Del("Idempotency-Key") // the ID is the key
-	s, err = q.Create(sf.agent, id)
-	if errors.Is(err, fs.ErrExist) { // another request made it, or it belongs to another owner
-		return q.Session(sf.agent, id)
-	}
-	return s, err
-}
-
 // say queues a message of the user and streams its answer. A repeated post of a message
 // queues it once at the same place.
 func say(q *serve.Request, s *session.Session, id, place string, content []transcript.Block) error {
+	if err := decided(q, s, id); err != nil {
+		return err
+	}
 	setKey(q, id, place)
 	text, err := q.Say(s, content, "")
 	if err != nil {
@@ -106,9 +101,28 @@ func say(q *serve.Request, s *session.Session, id, place string, content []trans
 	return stream(q, s, text, "")
 }
 
+// decided refuses a new message while a call waits for a decision. Its stream would not
+// end before the decision, and the client cannot decide while a stream is open.
+func decided(q *serve.Request, s *session.Session, id string) error {
+	text, err := q.Running(s)
+	if err != nil || text == "" {
+		return err
+	}
+	pending, err := s.Pending(q.Context())
+	if err != nil || !slices.ContainsFunc(pending.Calls, func(c rebuild.PendingCall) bool { return c.State == rebuild.Held }) {
+		return err
+	}
+	all, _, err := messages(q.Context(), s)
+	if err == nil && !slices.ContainsFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser }) {
+		err = errHeld
+	}
+	return err
+}
+
+var errHeld = &serve.Problem{Status: http.StatusConflict, Code: "HELD", Title: "a call waits for a decision", Detail: "approve or reject it, or stop the answer"}
+
 // setKey makes a repeated post of a message queue it once at the same place.
 func setKey(q *serve.Request, id, place string) {
-	q.Header.Del("Idempotency-Key")
 	if id != "" {
 		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+place, "\n"))
 	}

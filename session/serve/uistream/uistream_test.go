@@ -106,10 +106,15 @@ type tester struct {
 
 func newTester(t testing.TB) *tester {
 	t.Helper()
-	store := session.OpenDriver(memdriver.New(nil), nil)
+	return newTesterOf(t, scripted, nil)
+}
+
+func newTesterOf(t testing.TB, respond serve.Responder, opts *session.Options) *tester {
+	t.Helper()
+	store := session.OpenDriver(memdriver.New(nil), opts)
 	sv, err := serve.New(store, &serve.Options{
-		Respond: scripted, Surfaces: []serve.Surface{uistream.New("/api/chat", "main")}, Logger: slog.New(slog.DiscardHandler),
-		Auth: serve.Keys(map[string]serve.Principal{"ann": {Owner: "ann"}, "bob": {Owner: "bob"}}),
+		Respond: respond, Surfaces: []serve.Surface{uistream.New("/api/chat", "main")}, Logger: slog.New(slog.DiscardHandler),
+		Auth: serve.Keys(map[string]serve.Principal{"ann": {Owner: "ann"}, "bob": {Owner: "bob"}, "root": {Admin: true}, "op": {Admin: true, Owner: "op"}}),
 	})
 	require.NoError(t, err)
 	web := httptest.NewServer(sv)
@@ -379,4 +384,29 @@ func TestAgain(t *testing.T) {
 	require.Len(t, all, 2)
 	require.Equal(t, "m1", all[0]["id"])
 	require.Equal(t, "right", all[1]["parts"].([]any)[1].(object)["text"])
+}
+
+// A user who takes an ID first reads no message of an administrator.
+func TestAdministrators(t *testing.T) {
+	t.Parallel()
+	for key, ops := range map[string]int{"root": http.StatusNotFound, "op": http.StatusOK} {
+		k := newTester(t)
+		send := func(key, id string) int {
+			resp := k.request(key, "POST", "", object{"id": id, "messages": []object{says("m-"+key, "picture")}})
+			chunks(t, resp)
+			return resp.StatusCode
+		}
+		require.Equal(t, http.StatusOK, send("ann", "c"))
+		before := k.messages()
+		require.Equal(t, http.StatusNotFound, send(key, "c"), key)
+		require.Equal(t, before, k.messages())
+		require.Equal(t, http.StatusOK, k.request(key, "GET", "/c", nil).StatusCode, "an administrator reads all chats")
+		require.Equal(t, http.StatusOK, send(key, "own"))
+		require.Equal(t, http.StatusOK, send(key, "own"))
+		require.Equal(t, http.StatusNotFound, send("ann", "own"))
+		require.Equal(t, http.StatusOK, send("root", "free"))
+		require.Equal(t, http.StatusOK, send(key, "free"), "it has no owner")
+		require.Equal(t, http.StatusOK, send("op", "ops"))
+		require.Equal(t, ops, send(key, "ops"))
+	}
 }
