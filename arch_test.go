@@ -124,7 +124,7 @@ var imports = map[string][]string{
 	// Surfaces, each over serve alone, as an application would write one.
 	"session/serve/internal/said": {"session", "session/search", "transcript"},
 	"session/serve/openviking":    {"rebuild", "session", "session/memory", "session/retain", "session/search", "session/serve", "session/serve/internal/said", "transcript", "transcript/dialect", "transcript/tokens"},
-	"session/serve/uistream":      {"rebuild", "session", "session/serve", "session/serve/internal/said", "transcript"},
+	"session/serve/uistream":      {"session", "session/serve", "session/serve/internal/said", "transcript"},
 	"session/serve/zyhive":        {"session", "session/retain", "session/serve", "session/serve/internal/said", "transcript"},
 	"examples/...":                {"..."},
 }
@@ -163,7 +163,7 @@ var testImports = map[string][]string{
 	"session/memory":               {"internal/neutral", "session/driver/memdriver", "session/erase", "session/exchange", "session/retain", "session/turn", "transcript/dialect", "transcript/redact"},
 	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/erase", "session/memory", "session/retain", "session/search", "session/turn", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "session/serve/openviking", "session/serve/uistream", "session/serve/zyhive", "session/serve/zyhive/convlog"}),
-	"session/serve/uistream":       {"session/driver/memdriver", "session/turn"},
+	"session/serve/uistream":       {"rebuild", "session/driver/memdriver", "session/turn"},
 	"session/sessiontest":          {"internal/checksum", "session/driver/memdriver"},
 	"session/turn":                 {"compact", "guard", "guard/httpclient", "internal/filedriver", "rebuild/wire", "session/driver", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "transcript/redact"},
 }

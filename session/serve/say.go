@@ -121,6 +121,12 @@ func (q *Request) Running(s *session.Session) (text string, err error) {
 	return f.Queued, err
 }
 
+// Waits reports whether the running turn waits for a decision on a held call.
+func (q *Request) Waits(s *session.Session) (bool, error) {
+	h, err := suspended(q.Context(), s)
+	return h.waits(), err
+}
+
 // Stop asks the server that answers in a session to stop, even if a rewind took back the
 // answered text. While a call waits for a decision, no responder runs, and this server
 // ends the turn.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -188,6 +189,10 @@ func messages(ctx context.Context, s *session.Session) (all []message, at state,
 			at.rewind = e.ID
 		case transcript.Decision:
 			decisions[b.Call+"\n"+b.CallID] = b
+		case transcript.Interrupt:
+			if b.Ended != "" { // no call waits after its turn
+				maps.DeleteFunc(decisions, func(_ string, d transcript.Decision) bool { return d.Verdict == transcript.Hold })
+			}
 		}
 	}
 	r := reader{all: []message{}, names: names, decisions: decisions, last: s.Ref().ID}

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
@@ -62,8 +61,11 @@ func (sf surface) chat(q *serve.Request) error {
 		return serve.Invalid("the chat has no id, or no messages")
 	}
 	last := body.Messages[len(body.Messages)-1]
-	if i := slices.IndexFunc(body.Messages, func(m message) bool { return m.ID == body.MessageID }); i >= 0 {
-		last = body.Messages[i]
+	anew := body.Trigger == "regenerate-message"
+	for _, m := range body.Messages {
+		if m.ID == body.MessageID && m.ID != "" && !anew {
+			last = m
+		}
 	}
 	if last.Role != transcript.RoleUser {
 		s, err := q.Session(sf.agent, body.ID)
@@ -78,7 +80,7 @@ func (sf surface) chat(q *serve.Request) error {
 	}
 	q.Header.Del("Idempotency-Key") // the ID of the chat is the key
 	s, err := q.FindOrCreate(sf.agent, body.ID)
-	switch anew := body.Trigger == "regenerate-message"; {
+	switch {
 	case err != nil:
 		return err
 	case anew || body.MessageID != "":
@@ -104,12 +106,8 @@ func say(q *serve.Request, s *session.Session, id, place string, content []trans
 // decided refuses a new message while a call waits for a decision. Its stream would not
 // end before the decision, and the client cannot decide while a stream is open.
 func decided(q *serve.Request, s *session.Session, id string) error {
-	text, err := q.Running(s)
-	if err != nil || text == "" {
-		return err
-	}
-	pending, err := s.Pending(q.Context())
-	if err != nil || !slices.ContainsFunc(pending.Calls, func(c rebuild.PendingCall) bool { return c.State == rebuild.Held }) {
+	waits, err := q.Waits(s)
+	if err != nil || !waits {
 		return err
 	}
 	all, _, err := messages(q.Context(), s)

@@ -269,10 +269,15 @@ func TestApprovals(t *testing.T) {
 	parts := k.messages()[1]["parts"].([]any)
 	require.Equal(t, "approval-requested", parts[1].(object)["state"])
 
-	decides := func(id string, approved bool) object {
-		return object{"id": "c", "messages": []object{{"id": "a", "role": "assistant", "parts": []object{
+	typed := k.request("ann", "POST", "", object{"id": "c", "messages": []object{says("n", "picture")}})
+	require.Equal(t, http.StatusConflict, typed.StatusCode, "a message while a call waits")
+	require.Len(t, k.messages(), 2, "it is not stored")
+	require.Equal(t, first, k.post(object{"id": "c", "messages": []object{says("m", "two")}}), "the message of the turn")
+
+	decides := func(id string, approved bool) object { // the client shows the refused message
+		return object{"id": "c", "messageId": "a", "messages": []object{{"id": "a", "role": "assistant", "parts": []object{
 			{"type": "tool-find", "toolCallId": "?", "state": "approval-responded", "approval": object{"id": id, "approved": approved}},
-		}}}}
+		}}, says("n", "picture")}}
 	}
 	require.Equal(t, append([]string{requests[1]}, finish("tool-calls", 1)...), k.post(decides(ids[0], true)), "the other call waits")
 	require.Equal(t, http.StatusBadRequest, k.request("ann", "POST", "", object{"id": "c", "messages": []object{{"role": "assistant"}}}).StatusCode)
@@ -282,6 +287,8 @@ func TestApprovals(t *testing.T) {
 	require.Contains(t, last, `{"output":{"n":1},"toolCallId":"x","type":"tool-output-available"}`)
 	require.Equal(t, finish("stop", 2), last[len(last)-3:])
 	require.Equal(t, http.StatusConflict, k.request("ann", "POST", "", decides(ids[0], true)).StatusCode, "the turn is over")
+	whole := k.post(object{"id": "c", "messages": []object{says("m", "two")}})
+	require.Equal(t, append(first[:5:5], last...), whole, "a replay after the decisions")
 	parts = k.messages()[1]["parts"].([]any)
 	require.Equal(t, "output-available", parts[1].(object)["state"])
 	require.Equal(t, "output-denied", parts[2].(object)["state"])
@@ -409,4 +416,18 @@ func TestAdministrators(t *testing.T) {
 		require.Equal(t, http.StatusOK, send("op", "ops"))
 		require.Equal(t, ops, send(key, "ops"))
 	}
+}
+
+// A turn that is stopped while its calls wait asks for no decision.
+func TestStoppedWaiting(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	k.post(object{"id": "c", "messages": []object{says("m", "two")}})
+	waiting := k.messages()[1]["parts"].([]any)
+	require.Equal(t, "approval-requested", waiting[1].(object)["state"])
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	require.Contains(t, k.post(object{"id": "c", "messages": []object{says("m", "two")}}), `{"reason":"stopped","type":"abort"}`)
+	ended := k.messages()[1]["parts"].([]any)
+	require.Equal(t, "input-available", ended[1].(object)["state"])
+	require.NotContains(t, ended[1], "approval")
 }
