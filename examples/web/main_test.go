@@ -335,6 +335,24 @@ func words(name string, n int) string {
 	return b.String() + "end"
 }
 
+// A message that the user writes while a call waits is refused. The call can still be
+// decided, though the client shows the message.
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	sv := newProcess(t, t.TempDir())
+	ch := &chat{newClient(t), "talk", sv.url()}
+	e := ch.call("send", object{"text": "danger"})
+	held := e.last().Parts[3]
+	e = ch.call("send", object{"text": "hello there"})
+	require.Equal(t, "error", e.Status)
+	require.Contains(t, e.Error, "a call waits for a decision")
+	e = ch.call("decide", object{"approval": held.Approval.ID, "approved": true})
+	require.Equal(t, "ready", e.Status, e.Error)
+	loaded := (&chat{newClient(t), "talk", sv.url()}).call("load", nil)
+	require.Len(t, loaded.Messages, 2)
+	require.Equal(t, []string{"step-start", "text done", "reasoning done", "tool-clock output-available", "step-start", "text done"}, loaded.last().kinds())
+}
+
 // The client gets texts, reasoning, tools, approvals and usage, and the store returns the
 // same messages.
 func TestClient(t *testing.T) {

@@ -80,13 +80,9 @@ func (m message) blocks() (content []transcript.Block, err error) {
 		case p.Type == "text" && p.Text != "":
 			content = append(content, transcript.TextBlock{Text: p.Text})
 		case p.Type == "file":
-			source := transcript.Source{Type: "url", URL: p.URL}
-			if data, ok := strings.CutPrefix(p.URL, "data:"); ok {
-				_, encoded, ok := strings.Cut(data, ";base64,")
-				if _, err := base64.StdEncoding.DecodeString(encoded); !ok || err != nil {
-					return nil, serve.Invalid("the data URL of a file is not base64")
-				}
-				source = transcript.Source{Type: "base64", MediaType: p.MediaType, Data: encoded}
+			source, ok := sourceOf(p)
+			if !ok {
+				return nil, serve.Invalid("the URL of a file is neither http, https nor a data URL with base64")
 			}
 			if strings.HasPrefix(p.MediaType, "image/") {
 				content = append(content, transcript.ImageBlock{Source: source})
@@ -95,10 +91,24 @@ func (m message) blocks() (content []transcript.Block, err error) {
 			}
 		}
 	}
-	if len(content) == 0 {
-		return nil, serve.Invalid("the message is empty")
+	if err := said.Check(transcript.Message{Content: content}); err != nil {
+		return nil, serve.Invalid(err.Error())
 	}
 	return content, nil
+}
+
+// sourceOf returns the source of a file of the user.
+func sourceOf(p part) (s transcript.Source, ok bool) {
+	scheme, rest, _ := strings.Cut(p.URL, ":")
+	switch strings.ToLower(scheme) {
+	case "http", "https":
+		return transcript.Source{Type: "url", URL: p.URL}, strings.HasPrefix(rest, "//")
+	case "data":
+		_, encoded, _ := strings.Cut(rest, ";base64,")
+		_, err := base64.StdEncoding.DecodeString(encoded)
+		return transcript.Source{Type: "base64", MediaType: p.MediaType, Data: encoded}, encoded != "" && err == nil
+	}
+	return s, false
 }
 
 // fileOf returns the part of an image or a document. Bytes outside of the transcript, or

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -46,10 +47,10 @@ type surface struct{ agent string }
 // chatBody is the body of a post. Only one message counts: the one with the MessageID, or
 // else the last one.
 type chatBody struct {
-	ID        string    `json:"id"`
-	Messages  []message `json:"messages"`
-	Trigger   string    `json:"trigger,omitempty"`   // submit-message or regenerate-message
-	MessageID string    `json:"messageId,omitempty"` // of the user: the message takes the place of the one with its ID
+	ID        string   `json:"id"`
+	Messages  []posted `json:"messages"`
+	Trigger   string   `json:"trigger,omitempty"`   // submit-message or regenerate-message
+	MessageID string   `json:"messageId,omitempty"` // of the user: the message takes the place of the one with its ID
 }
 
 func (sf surface) chat(q *serve.Request) error {
@@ -127,7 +128,8 @@ func setKey(q *serve.Request, id, place string) {
 }
 
 // again rewinds to the state before a message of the user and answers it anew: with its
-// own content, or with the given content. A message that is missing is sent. If another
+// own content, or with the given content. A message that is missing is sent, and a repeated
+// edit streams its answer. If another
 // request changes the chat at the same time, one of the two is refused.
 func again(q *serve.Request, s *session.Session, id string, content []transcript.Block, own bool) error {
 	all, at, err := messages(q.Context(), s)
@@ -135,13 +137,16 @@ func again(q *serve.Request, s *session.Session, id string, content []transcript
 		return err
 	}
 	running, err := q.Running(s) // a later turn changes the head
-	if err == nil && running != "" {
-		err = session.ErrBusy
-	}
 	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser })
+	if i >= 0 && !own && all[i].text != id && reflect.DeepEqual(all[i].Parts, partsOf(content)) {
+		return stream(q, s, all[i].text, "") // a repeated post
+	}
+	if running != "" {
+		return session.ErrBusy
+	}
 	if i < 0 {
 		return say(q, s, id, at.rewind, content)
 	}

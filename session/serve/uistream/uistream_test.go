@@ -357,6 +357,11 @@ func TestRefuses(t *testing.T) {
 		{"id": "c", "messages": []object{says(strings.Repeat("x", 200), "x")}},
 		{"id": "c", "messages": []object{file("data:image/png,AAAA")}},
 		{"id": "c", "messages": []object{file("data:image/png;base64,?")}},
+		{"id": "c", "messages": []object{file("data:;base64,")}},
+		{"id": "c", "messages": []object{file("")}},
+		{"id": "c", "messages": []object{file("javascript:alert(1)")}},
+		{"id": "c", "messages": []object{file("https:")}},
+		{"id": "c", "messages": []object{says("m", " \n\t")}},
 	} {
 		require.Equal(t, http.StatusBadRequest, k.request("ann", "POST", "", body).StatusCode, body)
 	}
@@ -386,8 +391,10 @@ func TestAgain(t *testing.T) {
 	k.post(object{"id": "c", "trigger": "regenerate-message", "messages": []object{says("m1", "picture")}})
 	require.Equal(t, all[1]["parts"], k.messages()[1]["parts"])
 	edit["messages"] = []object{says("m1", "void")}
-	k.post(edit)
+	first := k.post(edit)
 	all = k.messages()
+	require.Equal(t, first, k.post(edit), "the same edit")
+	require.Equal(t, all, k.messages())
 	require.Len(t, all, 2)
 	require.Equal(t, "m1", all[0]["id"])
 	require.Equal(t, "right", all[1]["parts"].([]any)[1].(object)["text"])
