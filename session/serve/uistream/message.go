@@ -23,8 +23,37 @@ type message struct {
 	Parts    []part          `json:"parts"`
 	Metadata *metadata       `json:"metadata,omitempty"`
 
+	posted       []json.RawMessage  // the parts
 	content      []transcript.Block // of the user
 	text, before string             // the queued text or the entry, and the entry before it
+}
+
+// UnmarshalJSON leaves the parts to [message.decode], and ignores metadata: a client sends
+// messages that do not count, with parts and metadata of its application.
+func (m *message) UnmarshalJSON(data []byte) error {
+	var body struct {
+		ID    string
+		Role  transcript.Role
+		Parts []json.RawMessage
+	}
+	err := json.Unmarshal(data, &body)
+	m.ID, m.Role, m.posted = body.ID, body.Role, body.Parts
+	return err
+}
+
+// decode decodes the parts of a posted message, and ignores parts of the application.
+func (m *message) decode() error {
+	for _, data := range m.posted {
+		var p part
+		switch err := json.Unmarshal(data, &p); {
+		case strings.HasPrefix(p.Type, "data-"):
+		case err != nil:
+			return serve.Invalid("a part of the message has another form")
+		default:
+			m.Parts = append(m.Parts, p)
+		}
+	}
+	return nil
 }
 
 // A part is a part of a [message]. A call of a tool and its result are one part, whose type

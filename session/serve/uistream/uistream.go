@@ -47,10 +47,10 @@ type surface struct{ agent string }
 // chatBody is the body of a post. Only one message counts: the one with the MessageID, or
 // else the last one.
 type chatBody struct {
-	ID        string   `json:"id"`
-	Messages  []posted `json:"messages"`
-	Trigger   string   `json:"trigger,omitempty"`   // submit-message or regenerate-message
-	MessageID string   `json:"messageId,omitempty"` // of the user: the message takes the place of the one with its ID
+	ID        string    `json:"id"`
+	Messages  []message `json:"messages"`
+	Trigger   string    `json:"trigger,omitempty"`   // submit-message or regenerate-message
+	MessageID string    `json:"messageId,omitempty"` // of the user: the message takes the place of the one with its ID
 }
 
 func (sf surface) chat(q *serve.Request) error {
@@ -67,6 +67,9 @@ func (sf surface) chat(q *serve.Request) error {
 		if m.ID == body.MessageID && m.ID != "" && !anew {
 			last = m
 		}
+	}
+	if err := last.decode(); err != nil {
+		return err
 	}
 	if last.Role != transcript.RoleUser {
 		s, err := q.Session(sf.agent, body.ID)

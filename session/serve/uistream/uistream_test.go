@@ -438,3 +438,17 @@ func TestStoppedWaiting(t *testing.T) {
 	require.Equal(t, "input-available", ended[1].(object)["state"])
 	require.NotContains(t, ended[1], "approval")
 }
+
+// Metadata, parts of the application and earlier messages have any form.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	earlier := object{"id": "a", "role": "assistant", "metadata": "x", "parts": []object{{"type": "text", "text": 1}}}
+	for _, metadata := range []any{"x", object{"usage": "none"}, object{"usage": object{"inputTokens": 1.5}}} {
+		last := object{"id": "m", "role": "user", "metadata": metadata, "parts": []object{{"type": "data-x", "text": 1}, {"type": "text", "text": "picture"}}}
+		k.post(object{"id": "c", "messages": []object{earlier, last}})
+	}
+	require.Len(t, k.messages(), 2)
+	wrong := object{"id": "n", "role": "user", "parts": []object{{"type": "text", "text": 1}}}
+	require.Equal(t, http.StatusBadRequest, k.request("ann", "POST", "", object{"id": "c", "messages": []object{wrong}}).StatusCode)
+}
