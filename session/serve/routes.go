@@ -443,13 +443,21 @@ func (q *Request) FindOrCreate(agent, id string) (*session.Session, error) {
 }
 
 // find returns a session of the principal's owner, or for administrators without an owner.
-func (q *Request) find(agent, id string) (*session.Session, error) {
-	s, err := q.Session(agent, id)
-	if err != nil || !q.Principal.Admin {
+func (q *Request) find(agent, id string) (s *session.Session, err error) {
+	if q.Principal.Admin && q.Principal.Owner != "" {
+		all := q.Store
+		if q.Store, err = all.Scope(q.Principal.Owner); err == nil {
+			s, err = q.Session(agent, id)
+		}
+		if q.Store = all; !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+	}
+	if s, err = q.Session(agent, id); err != nil || !q.Principal.Admin {
 		return s, err
 	}
 	info, err := s.Info(q.Context())
-	if err == nil && info.Owner != "" && info.Owner != q.Principal.Owner {
+	if err == nil && info.Owner != "" {
 		err = fs.ErrNotExist
 	}
 	return s, err

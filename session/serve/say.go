@@ -25,9 +25,9 @@ func (q *Request) Say(s *session.Session, content []transcript.Block, prompt str
 	return q.queue(s, q.once(), item)
 }
 
-// Replace is [Request.Say] after a rewind to an entry, in one step. If the session has
-// another head than the caller read, the error matches [session.ErrConflict], and nothing
-// is written.
+// Replace is [Request.Say] after a rewind to an entry, in one step. If head is not
+// the head of the session, the error matches [session.ErrConflict], and nothing is
+// written.
 func (q *Request) Replace(s *session.Session, head, to string, content []transcript.Block) (entry string, err error) {
 	cond := q.once()
 	cond.Head = head
