@@ -127,7 +127,10 @@ func (o *observer) report(ctx context.Context, e Event) context.Context {
 	if e.Err != nil {
 		e.Error = e.Err.Error()
 	}
-	return o.observe(ctx, e)
+	if own := o.observe(ctx, e); own != nil {
+		return own
+	}
+	return ctx
 }
 
 // newsOf returns the events for damage and repairs in news.

@@ -133,3 +133,12 @@ func TestObserveStart(t *testing.T) {
 	_, err = s.AppendLines(t.Context(), end, entries...)
 	want(err, nil, plain, written)
 }
+
+// An observer that returns no context changes none.
+func TestObserveNil(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), &session.Options{
+		Observe: func(context.Context, session.Event) context.Context { return nil },
+	})
+	defer storetest.Close(t, st)
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("hello"))
+}

@@ -71,8 +71,8 @@ type Options struct {
 	// Each EventAppendStart and EventCompactionStart is followed by the end of the
 	// operation, see [EventKind]. The context that Observe returns for a start replaces
 	// the caller's: filters, the driver and the summarizer receive it, and so does
-	// Observe with the later events of the operation. It must be derived from ctx. The
-	// result for other events is ignored.
+	// Observe with the later events of the operation. It must be derived from ctx; nil
+	// keeps ctx. The result for other events is ignored.
 	Observe func(ctx context.Context, e Event) context.Context
 	// Audit receives an [Action], done or failed, when whole sessions are removed,
 	// archived, trashed, restored, exported, imported or given to an owner. It runs like

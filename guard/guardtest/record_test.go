@@ -15,21 +15,28 @@ import (
 func TestRecorded(t *testing.T) {
 	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
 		var observed []guardtest.Recorded
+		ended := make(chan guardtest.Recorded, 1)
+		// An answer reaches the client before it is recorded as done.
+		end := func() { observed = append(observed, <-ended) }
 		m := &guardtest.Model{
 			Counter: counter{}, Window: 30,
 			Answer:  guardtest.Script(guardtest.Say("Hi."), guardtest.Overloaded()),
-			Observe: func(r guardtest.Recorded) { observed = append(observed, r) },
+			Observe: func(r guardtest.Recorded) { ended <- r },
 		}
 		c := start(m)
 		long := hello()
 		long.System = words(10)
 		_, err := c.ask(t.Context(), true, hello())
 		require.NoError(t, err)
+		end()
 		_, err = c.ask(t.Context(), false, hello())
 		require.Equal(t, true, err != nil)
+		end()
 		_, err = c.ask(t.Context(), false, long)
 		require.Equal(t, true, err != nil)
+		end()
 		c.refuse(t, `{}`)
+		end()
 
 		type row struct {
 			N       int

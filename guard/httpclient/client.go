@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -25,9 +26,10 @@ import (
 type Client struct {
 	// Format renders requests and reads answers: a Format of package wire. An answer
 	// is a stream if it begins like one, whatever its media type. Any other is read
-	// whole. A call without a Format fails.
+	// whole: it ends with its JSON value. A call without a Format fails.
 	Format Format
-	// URL receives the requests. Its query is secret like Header.
+	// URL receives the requests. Its query, user name and password are secret like
+	// Header.
 	URL string
 	// Header goes into each request. Errors never contain its secrets: values of 12
 	// bytes or more.
@@ -42,7 +44,7 @@ type Client struct {
 	// MaxWait is the longest wait before an attempt; 0 means a minute. If the service
 	// asks for a longer one, the client returns the refusal at once.
 	MaxWait time.Duration
-	// MaxAnswer limits the bytes of an answer; 0 means 64 MiB.
+	// MaxAnswer limits the bytes of an answer; 0 or less means 64 MiB.
 	MaxAnswer int64
 }
 
@@ -145,12 +147,14 @@ func (a *attempt) run(ctx context.Context, body []byte) (*transcript.Response, e
 	a.header = resp.Header
 	id := cmp.Or(a.header.Get("Request-Id"), a.header.Get("X-Request-Id"))
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // even a cut one has a status
+		defer closeAfter(resp.Body, patience).Stop()
+		text, _ := readValue(io.LimitReader(resp.Body, 1<<20), resp.Body) // even a cut one has a status
+		drain(resp.Body)
 		refusal := wire.NewAPIError(resp.StatusCode, text)
 		refusal.RequestID = cmp.Or(refusal.RequestID, id)
 		return nil, refusal
 	}
-	answer, err := a.read(bufio.NewReader(&reader{ctx: ctx, r: resp.Body, left: cmp.Or(a.c.MaxAnswer, 64<<20)}))
+	answer, err := a.read(bufio.NewReader(&reader{ctx: ctx, r: resp.Body, left: cmp.Or(max(a.c.MaxAnswer, 0), 64<<20)}), resp.Body)
 	if answer != nil {
 		answer.RequestID = cmp.Or(id, answer.RequestID)
 	}
@@ -163,15 +167,19 @@ func (a *attempt) run(ctx context.Context, body []byte) (*transcript.Response, e
 // drain reads the end of a body, because a connection is only used again after it. A
 // server that does not end its body soon loses the connection.
 func drain(body io.ReadCloser) {
-	timer := time.AfterFunc(100*time.Millisecond, func() { _ = body.Close() })
-	defer timer.Stop()
+	defer closeAfter(body, 100*time.Millisecond).Stop()
 	_, _ = io.CopyN(io.Discard, body, 4<<10)
 }
 
+// closeAfter closes a body, and so ends its reads, unless the timer is stopped before.
+func closeAfter(body io.Closer, d time.Duration) *time.Timer {
+	return time.AfterFunc(d, func() { _ = body.Close() })
+}
+
 // read reads an answer. With an error it returns the part so far, or nil without any.
-func (a *attempt) read(body *bufio.Reader) (*transcript.Response, error) {
+func (a *attempt) read(body *bufio.Reader, closer io.Closer) (*transcript.Response, error) {
 	if isWhole(body, a.header.Get("Content-Type")) {
-		return a.readWhole(body)
+		return a.readWhole(body, closer)
 	}
 	stream := a.c.Format.NewStream()
 	var invalid error // an event, not the connection
@@ -220,8 +228,30 @@ func isWhole(body *bufio.Reader, media string) bool {
 	}
 }
 
-func (a *attempt) readWhole(body io.Reader) (*transcript.Response, error) {
-	text, err := io.ReadAll(body)
+// patience limits the wait for a body that can contain only the text of an error.
+const patience = 5 * time.Second
+
+// readValue reads the JSON object or array that begins a body, without the bytes after
+// it: some servers keep the connection open. It reads any other body up to its end, or
+// until patience ends, and returns the received part. The error is the reader's.
+func readValue(body io.Reader, closer io.Closer) ([]byte, error) {
+	values := json.NewDecoder(body)
+	var value json.RawMessage
+	err := values.Decode(&value)
+	if err == nil && strings.ContainsRune("{[", rune(value[0])) {
+		return value, nil
+	}
+	defer closeAfter(closer, patience).Stop()
+	text, _ := io.ReadAll(io.MultiReader(bytes.NewReader(value), values.Buffered(), body)) // "404 page not found" begins with a value
+	_, invalid := errors.AsType[*json.SyntaxError](err)
+	if invalid || err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // a cutError wraps them
+		err = nil
+	}
+	return text, err
+}
+
+func (a *attempt) readWhole(body io.Reader, closer io.Closer) (*transcript.Response, error) {
+	text, err := readValue(body, closer)
 	if err != nil {
 		return nil, err
 	}

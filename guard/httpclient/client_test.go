@@ -340,10 +340,10 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// An answer of exactly the allowed size is complete.
+// An answer of exactly the allowed size is complete. A limit below 0 is the default.
 func TestMaxAnswer(t *testing.T) {
 	const body = `{"choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}]}`
-	for size, ok := range map[int64]bool{int64(len(body)): true, int64(len(body)) - 1: false} {
+	for size, ok := range map[int64]bool{int64(len(body)): true, int64(len(body)) - 1: false, -5: true} {
 		rt := &transport{}
 		rt.answers = append(rt.answers, answer(200, strings.NewReader(body)))
 		c := clients["chat, whole"](rt)

@@ -26,12 +26,14 @@
 //
 // # Secrets
 //
-// Errors contain no secrets: long values of [Client.Header], and of the query of
-// [Client.URL], become "[key]". This includes the fields of a [wire.APIError] and of a
-// [url.Error].
+// Errors contain no secrets: long values of [Client.Header], and of the query, the user
+// name and the password of [Client.URL], become "[key]". This includes the fields of a
+// [wire.APIError] and of a [url.Error].
 //
 // # Limits
 //
 // A Client follows no redirects, because they could carry the key to another host. It
-// has no timeout of its own: use a context, or the timeouts of an [http.Transport].
+// has no timeout of its own for an answer: use a context, or the timeouts of an
+// [http.Transport]. It waits at most five seconds for the body of a refusal, and returns
+// the refusal with the received part.
 package httpclient

@@ -87,6 +87,52 @@ func TestLastEvent(t *testing.T) {
 	}
 }
 
+// A body that the server keeps open delays no JSON value. The client returns any other
+// error after a bounded wait, with the received part.
+func TestOpenBody(t *testing.T) {
+	const refusal = `{"error":{"message":"prompt is too long"}}`
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		err    string
+		wait   time.Duration
+	}{
+		"answer":       {200, chatYes, "", time.Second},
+		"spaced":       {200, "\n" + chatYes + "\n", "", time.Second},
+		"other JSON":   {200, `{"x":1}`, `"{\"x\":1}"`, time.Second},
+		"page":         {200, "<html>down", "<html>down", 6 * time.Second},
+		"refusal":      {400, refusal, "400: prompt is too long", time.Second},
+		"cut refusal":  {400, refusal[:30], "prompt", 6 * time.Second},
+		"refused page": {400, "<html>down", "400: <html>down", 6 * time.Second},
+		"number":       {404, "404 page not found", "404: 404 page not found", 6 * time.Second},
+		"no answer":    {200, "500 down", `"500 down"`, 6 * time.Second},
+		"empty":        {400, "", "400", 6 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open := &openBody{iotest.OneByteReader(strings.NewReader(tt.body)), make(chan struct{})}
+				rt := &transport{}
+				rt.answers = append(rt.answers, func(r *http.Request) (*http.Response, error) {
+					resp, err := answer(tt.status, nil)(r)
+					resp.Body = open
+					return resp, err
+				})
+				began := time.Now()
+				resp, err := clients["chat, whole"](rt).Complete(t.Context(), request("hi"))
+				require.Less(t, time.Since(began), tt.wait)
+				require.Equal(t, 1, rt.sent)
+				<-open.closed
+				if tt.err != "" {
+					require.ErrorContains(t, err, tt.err)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, "yes", resp.Message.Text())
+			})
+		})
+	}
+}
+
 // A connection that breaks after the stop reason leaves the answer complete, and one that
 // breaks before it does not.
 func TestBrokenEnd(t *testing.T) {

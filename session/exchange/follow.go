@@ -268,7 +268,7 @@ func (im *importing) compare() error {
 	im.plan, im.Records = plan{}, 0
 	lost := dialect.Losses{}
 	diverged := func(record int, why string) error {
-		return fmt.Errorf("%s/%s has %d of its records: record %d %s: %w",
+		return fmt.Errorf("%s/%s has %d of its records: record %d %s: %w; another store can take the whole source",
 			im.Session.Agent, im.Session.ID, len(im.there.batches), record, why, ErrDiverged)
 	}
 	source := map[string]bool{} // by slot: whether the batch makes the history of the source
@@ -315,7 +315,7 @@ func (im *importing) compare() error {
 		im.plan.rewind = im.there.batches[order[known-1]].last()
 	}
 	if im.there.own > 0 && (im.plan.history || im.plan.rewind != "") {
-		return fmt.Errorf("%s/%s has been continued with %d lines of its own, and the source with %d records: %w",
+		return fmt.Errorf("%s/%s has been continued with %d lines of its own, and the source with %d records: %w; another store can take the whole source",
 			im.Session.Agent, im.Session.ID, im.there.own, im.plan.fresh, ErrDiverged)
 	}
 	maps.Copy(im.Lost, lost)

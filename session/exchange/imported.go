@@ -17,7 +17,7 @@ import (
 // imported or copied have changed or vanished in the source, or both the source and the
 // session made from it have been continued. Nothing was appended.
 var ErrDiverged = errors.New("the source and the session made from it have gone different ways: " +
-	"nothing was appended; delete the session, or use another store for the source")
+	"nothing was appended")
 
 // ImportOptions of [Import]. Nil and zero fields are the defaults.
 type ImportOptions struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -239,6 +240,7 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 	if err != nil {
 		return err
 	}
+	moved := map[string]bool{} // blobs that the old end names
 	err = c.there.Rewrite(ctx, func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error {
 		var own []transcript.Entry // which make the session current, or record an erase here
 		n := 0
@@ -254,6 +256,10 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 				continue
 			case n >= c.join.at && isErasure(rec.Entry):
 				own = append(own, rec.Entry)
+			case n >= c.join.at && rec.HasEntry():
+				for b := range transcript.Blobs(rec.Entry) {
+					moved[b.SHA256] = true
+				}
 			case rec.HasEntry() && n < c.join.at:
 				err = write(rec.Entry)
 			}
@@ -276,13 +282,15 @@ func (m *merging) replace(ctx context.Context, c *lineCopy, by, old end) error {
 	}
 	// The fork has the media of the old end. A change that writes nothing keeps writers out.
 	return c.there.Rewrite(ctx, func(records iter.Seq2[transcript.Record, error], _ func(transcript.Entry) error) error {
-		return blobs.Filter(m.To, nil).Sweep(ctx, c.Ref, func(yield func(transcript.Entry, error) bool) {
-			for rec, err := range records {
-				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
-					return
-				}
+		for rec, err := range records {
+			if err != nil {
+				return err
 			}
-		})
+			for b := range transcript.Blobs(rec.Entry) {
+				delete(moved, b.SHA256)
+			}
+		}
+		return m.To.Delete(ctx, c.Ref, slices.Collect(maps.Keys(moved))...)
 	})
 }
 
@@ -420,7 +428,7 @@ type end struct {
 // fork names the session that the end becomes if it is the shorter one.
 func (e end) fork() session.Ref {
 	ref := e.s.Ref()
-	ref.ID = uuid.NewHash(sha256.New(), uuid.Nil, []byte(ref.ID+"\n"+e.first), 8).String()
+	ref.ID = uuid.NewHash(sha256.New(), uuid.Nil, []byte(ref.ID+"\n"+e.first+"\n"+e.base.Entry), 8).String()
 	return ref
 }
 

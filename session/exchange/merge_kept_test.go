@@ -166,6 +166,56 @@ func TestMergeMovesMedia(t *testing.T) {
 	}
 }
 
+// A merge removes no picture that another conflict copy of the session still needs.
+func TestMergeKeepsOtherMedia(t *testing.T) {
+	under, kept := memdriver.New(nil), blobs.Memory()
+	a, b, c := over(under, kept), memoryOf(nil), memoryOf(nil)
+	s := load(t, a)
+	say(t, s, "one")
+	copied(t, a, b)
+	copied(t, a, c)
+	say(t, s, "a1")
+	plain := session.OpenDriver(memdriver.Reopen(under), nil)
+	keptBy.Store(plain, kept)
+	for n, st := range []*session.Store{b, c} {
+		there := get(t, st, s.Ref())
+		_, err := there.Append(t.Context(), picture(byte(n+2)))
+		require.NoError(t, err)
+		if say(t, there, "b2"); st == b {
+			say(t, there, "b3")
+		}
+		hashes, err := keptOf(st).List(t.Context(), s.Ref())
+		require.NoError(t, err)
+		_, err = blobs.Copy(t.Context(), keptOf(st), kept, s.Ref(), hashes)
+		require.NoError(t, err)
+	}
+	for _, from := range []*session.Store{b, c} { // the files of a folder share its media
+		report, err := exchange.Merge(t.Context(), from, plain, &exchange.CopyOptions{From: kept, To: kept})
+		require.NoError(t, err)
+		require.Zero(t, report.Missing)
+	}
+}
+
+// Two machines give an end the same fork, or forks of different names, but never one
+// name with two beginnings.
+func TestMergeForkOfTwoBases(t *testing.T) {
+	a, b, c := inMemory(), inMemory(), inMemory()
+	s := load(t, a)
+	say(t, s, "one")
+	copied(t, a, c)
+	say(t, s, "x1")
+	copied(t, a, b)
+	say(t, s, "a2")
+	say(t, get(t, b, s.Ref()), "b2", "b3")
+	say(t, get(t, c, s.Ref()), "c1", "c2", "c3", "c4", "c5")
+	merged(t, b, c)
+	merged(t, a, c) // a fork of "one"
+	merged(t, a, b) // a fork of "x1"
+	say(t, get(t, b, forkOf(t, b)), "new words")
+	merged(t, b, c)
+	require.Contains(t, textOf(t, c), "new words")
+}
+
 // Sessions and forks that the store has put into the trash, or deleted, stay away.
 func TestMergeLeavesRemoved(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, st *session.Store, ref session.Ref) error{

@@ -261,6 +261,18 @@ func TestReplay(t *testing.T) {
 	l.spans.Reset()
 	require.NoError(t, l.Replay(t.Context(), fork, nil))
 	require.Equal(t, 2, strings.Count(l.tree(t), "gen_ai.conversation.id=s2"))
+
+	// A fork may begin with an answer.
+	asked := h.Messages[0].Origins[0].Entry
+	fork, err = s.Fork(t.Context(), asked, &session.CreateOptions{ID: "s3"})
+	require.NoError(t, err)
+	_, err = fork.Append(t.Context(), transcript.AssistantText("a"))
+	require.NoError(t, err)
+	l.spans.Reset()
+	require.NoError(t, l.Replay(t.Context(), fork, nil))
+	for _, span := range l.spans.Ended() {
+		require.False(t, span.EndTime().Before(span.StartTime()), span.Name())
+	}
 }
 
 func TestNoWords(t *testing.T) {

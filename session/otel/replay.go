@@ -129,7 +129,11 @@ func (p *replay) answer(ctx context.Context, e transcript.Entry, m transcript.Me
 	if u := m.Usage; u.Prompt()+u.Output > 0 {
 		attrs = append(attrs, inputTokens.Int(u.Prompt()), outputTokens.Int(u.Output), cacheTokens.Int(u.CacheRead))
 	}
-	p.span(ctx, e, chat, m.Model, p.last, attrs...).End(trace.WithTimestamp(e.Time))
+	begin := p.last
+	if begin.IsZero() { // the first line of a fork
+		begin = e.Time
+	}
+	p.span(ctx, e, chat, m.Model, begin, attrs...).End(trace.WithTimestamp(e.Time))
 }
 
 // tool makes the span of a call from its result.

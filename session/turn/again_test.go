@@ -1,11 +1,13 @@
 package turn_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/turn"
@@ -147,4 +149,69 @@ func TestRetryOfOneAppend(t *testing.T) {
 	storetest.Add(t, s, cut("more"))
 	require.NoError(t, turn.Retry(t.Context(), s))
 	require.Len(t, texts(t, s), 3)
+}
+
+// A call that was approved and run after the cut answer does not run again.
+func TestRetryAfterADecision(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("pay"), storetest.Answer("", "pay"))
+	entry := storetest.PendingEntry(s, "pay")
+	require.NoError(t, turn.Decide(t.Context(), s, entry, transcript.Hold, "policy", ""))
+	storetest.Add(t, s, transcript.UserText("meanwhile"))
+	storetest.Add(t, s, &transcript.Response{Message: transcript.AssistantText("Once"), StopReason: transcript.StopAborted})
+	require.NoError(t, turn.Decide(t.Context(), s, entry, transcript.Approve, "anna", ""))
+	runs := 0
+	tool := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+		runs++
+		return transcript.ToolResult(c.Call.ID, "paid"), nil
+	}
+	require.NoError(t, turn.RunTools(t.Context(), s, 1, tool))
+	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
+	require.NoError(t, turn.RunTools(t.Context(), s, 1, tool))
+	require.Equal(t, 1, runs)
+	require.NoError(t, turn.Continue(t.Context(), s))
+}
+
+// A call before the cut answer that is held or rejected does not prevent that it is retried or continued.
+func TestContinueWhileACallWaits(t *testing.T) {
+	for _, verdict := range []transcript.Verdict{transcript.Hold, transcript.Reject} {
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		s := storetest.Load(t, st, storetest.CLI)
+		storetest.Add(t, s, transcript.UserText("pay"), storetest.Answer("", "pay"))
+		entry := storetest.PendingEntry(s, "pay")
+		require.NoError(t, turn.Decide(t.Context(), s, entry, verdict, "policy", "no"))
+		storetest.Add(t, s, transcript.UserText("meanwhile"))
+		storetest.Add(t, s, cut("Once"))
+		require.NoError(t, turn.Retry(t.Context(), s))
+		p, err := s.Pending(t.Context())
+		require.NoError(t, err)
+		require.Len(t, p.Calls, 1)
+		require.True(t, p.Owed)
+		storetest.Add(t, s, cut("Once"))
+		require.NoError(t, turn.Continue(t.Context(), s))
+	}
+}
+
+// After a stop by the user no further tool of the turn starts.
+func TestStopBetweenTools(t *testing.T) {
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "x", "y"))
+	storetest.Add(t, s, transcript.ToolResult("x", "done"), transcript.Interrupt{Ended: "stopped"})
+	for _, text := range []string{"", "next"} {
+		if text != "" {
+			storetest.Add(t, s, transcript.UserText(text))
+		}
+		p, err := s.Pending(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, p.Calls)
+		require.Equal(t, text != "", p.Owed)
+		require.NoError(t, turn.RunTools(t.Context(), s, 1, func(context.Context, rebuild.PendingCall) (transcript.Message, error) {
+			require.Fail(t, "a tool of a stopped turn")
+			return transcript.Message{}, nil
+		}))
+	}
 }

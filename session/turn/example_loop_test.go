@@ -7,54 +7,141 @@ import (
 	"io/fs"
 	"log"
 	"net/http"
+	"sync"
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
-// work runs a turn until the model has answered without calls, or a call waits. The same
-// function begins a turn and continues one after a restart or a decision.
-func work(ctx context.Context, s *session.Session, m guard.Client, run turn.Tool) (rebuild.Wait, error) {
-	for {
+// An agent is a whole loop: it streams, runs tools, waits for persons, and stops.
+type agent struct {
+	model *httpclient.Client
+	run   turn.Tool
+	show  func(ctx context.Context, text string)
+}
+
+var errStopped = errors.New("stopped by the user")
+
+// reply answers a line of the user. Without one it continues: after a restart, a decision
+// or a late result.
+func (a agent) reply(ctx context.Context, s *session.Session, line string) (rebuild.Wait, error) {
+	t, err := turn.Begin(ctx, s) // no other process runs the turn; a killed one has its text
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = t.End() }()
+	if line != "" {
+		if _, err := s.Append(ctx, transcript.UserText(line)); err != nil {
+			return "", err
+		}
+	}
+	ctx, stop := context.WithCancelCause(ctx) // a button of this process calls stop(errStopped)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop(nil)
+	last, err := lastEntry(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	watch.Go(func() { // a button of another process appends an Interrupt with By
+		for e, err := range s.Follow(ctx, last) {
+			if i, ok := e.Body.(transcript.Interrupt); err == nil && ok && i.Ended == "" {
+				stop(errStopped)
+			}
+		}
+	})
+	wait, err := a.work(ctx, t, s)
+	if errors.Is(context.Cause(ctx), errStopped) { // after each stop, with or without a text
+		_, err = s.Append(context.WithoutCancel(ctx), transcript.Interrupt{Ended: "stopped"})
+	}
+	return wait, err
+}
+
+// lastEntry returns the ID of the last entry, from which reply follows the session.
+func lastEntry(ctx context.Context, s *session.Session) (string, error) {
+	for rec, err := range s.Scan(ctx, session.ScanOptions{Backward: true}) {
+		return rec.Entry.ID, err
+	}
+	return s.Ref().ID, nil
+}
+
+// work asks the model and runs tools until it has answered without calls, or a call waits.
+// The caller holds the turn t.
+func (a agent) work(ctx context.Context, t *turn.Turn, s *session.Session) (rebuild.Wait, error) {
+	for late := 0; ; { // the number of calls that waited when the model was asked
 		pending, err := s.Pending(ctx)
 		if err != nil {
 			return "", err
 		}
-		for _, c := range pending.Calls { // the policy, before each RunTools
-			if c.State == rebuild.NotStarted && c.Call.Name == "pay" {
-				if err := turn.Decide(ctx, s, c.Entry, transcript.Hold, "policy", "it costs money"); err != nil {
-					return "", err
-				}
+		for _, c := range pending.Calls {
+			switch {
+			case c.State == rebuild.Dispatched && c.Call.Name != "book_hotel": // a dead process has started it
+				_, err = s.Append(ctx, transcript.ToolError(c.Call.ID, "It may have run. Check before you call it again."))
+			case c.State == rebuild.NotStarted && c.Call.Name == "pay": // the policy, before each RunTools
+				err = turn.Decide(ctx, s, c.Entry, transcript.Hold, "policy", "it costs money")
+			}
+			if err != nil {
+				return "", err
 			}
 		}
-		if err := turn.RunTools(ctx, s, 4, run); err != nil {
+		if err := turn.RunTools(ctx, s, 4, a.run); err != nil {
 			return "", err
 		}
 		if pending, err = s.Pending(ctx); err != nil {
 			return "", err
 		}
+		answered := !pending.Owed || len(pending.Calls) > late       // or a call of the last answer waits
 		if pending.Cut && !pending.Owed && len(pending.Calls) == 0 { // an error or a kill has cut the answer
-			if err := turn.Retry(ctx, s); err != nil {
+			err := turn.Retry(ctx, s)
+			if errors.Is(err, session.ErrConflict) { // a decision or a result follows it
+				err = turn.Continue(ctx, s)
+			}
+			if err != nil {
 				return "", err
 			}
-		} else if pending.Waits() != rebuild.WaitAnswer {
+		} else if pending.Waits() != rebuild.WaitAnswer && pending.User == "" && answered {
 			return pending.Waits(), nil // a person, a tool, or the user is next
 		}
-		answer, err := guard.Complete(ctx, nil, s, m)
-		if answer != nil { // complete, or cut by an error
-			_, saveErr := s.Append(context.WithoutCancel(ctx), answer)
-			err = errors.Join(err, saveErr)
-		}
-		if err != nil {
+		late = len(pending.Calls)
+		if err := a.ask(ctx, t, s); err != nil {
 			return "", err
 		}
 	}
 }
+
+// ask asks the model once and stores its answer, even one that an error or a stop has cut.
+func (a agent) ask(ctx context.Context, t *turn.Turn, s *session.Session) error {
+	var draft *turn.Draft
+	answer, err := guard.Do(ctx, nil, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		draft = t.Draft("anthropic", "m", c.Made)
+		answer, err := a.model.Stream(ctx, c.Request, func(d wire.Delta) {
+			if err := errors.Join(draft.Write(ctx, d.Text), draft.Flush(ctx)); err != nil {
+				cancel(err) // ends the stream
+				return
+			}
+			a.show(ctx, d.Text) // it is stored
+		})
+		return answer, errors.Join(err, context.Cause(ctx))
+	})
+	save := context.WithoutCancel(ctx)
+	if answer != nil {
+		_, saveErr := draft.Finish(save, answer)
+		err = errors.Join(err, saveErr)
+	} else if draft != nil { // no part came
+		err = errors.Join(err, draft.Discard(save))
+	}
+	return err
+}
+
+func silent(context.Context, string) {}
 
 // offline makes a client of a scripted model.
 func offline(rule guardtest.Rule) *httpclient.Client {
@@ -83,7 +170,8 @@ func ExampleDecide_loop() {
 	if _, err := s.Append(ctx, cut); err != nil { // a restart, for example
 		log.Fatal(err)
 	}
-	wait, err := work(ctx, s, m, run)
+	hotel := agent{m, run, silent}
+	wait, err := hotel.reply(ctx, s, "")
 	fmt.Println("waits for:", wait, err)
 	for a, err := range turn.Approvals(ctx, s.Store(), nil) { // the inbox
 		if err != nil {
@@ -93,7 +181,7 @@ func ExampleDecide_loop() {
 			log.Fatal(err)
 		}
 	}
-	wait, err = work(ctx, s, m, run)
+	wait, err = hotel.reply(ctx, s, "")
 	fmt.Printf("waits for: %q %v\n", wait, err)
 	// Output:
 	// running reserve
@@ -104,7 +192,7 @@ func ExampleDecide_loop() {
 
 // delegate runs a sub-agent to its end, and returns its last answer as the result of the
 // call. A second run with the same call, after a kill at any point, continues the first.
-func delegate(ctx context.Context, s *session.Session, c rebuild.PendingCall, m guard.Client, run turn.Tool) (transcript.Message, error) {
+func delegate(ctx context.Context, s *session.Session, c rebuild.PendingCall, a agent) (transcript.Message, error) {
 	id := "sub-" + c.Entry
 	sub, err := s.Store().Create(ctx, session.Key{Agent: "travel"}, &session.CreateOptions{
 		ID: id, Parent: transcript.Link{Agent: s.Ref().Agent, Session: s.Ref().ID, Entry: c.Entry},
@@ -115,7 +203,7 @@ func delegate(ctx context.Context, s *session.Session, c rebuild.PendingCall, m 
 	if err != nil {
 		return transcript.Message{}, err
 	}
-	tn, err := turn.Begin(ctx, sub)
+	tn, err := turn.Begin(ctx, sub) // so a dispatched call of it belongs to a dead process
 	if err != nil {
 		return transcript.Message{}, err
 	}
@@ -124,7 +212,7 @@ func delegate(ctx context.Context, s *session.Session, c rebuild.PendingCall, m 
 	if _, err := sub.AppendIf(ctx, session.Cond{Idem: "task"}, task); err != nil { // once
 		return transcript.Message{}, err
 	}
-	if wait, err := work(ctx, sub, m, run); err != nil {
+	if wait, err := a.work(ctx, tn, sub); err != nil {
 		return transcript.Message{}, err
 	} else if wait != "" { // a person decides: no result for now
 		return transcript.Message{}, turn.ErrLater
@@ -139,7 +227,7 @@ func delegate(ctx context.Context, s *session.Session, c rebuild.PendingCall, m 
 
 // finish runs the sub-agents of started calls again. The turn of s is held, so no other
 // process runs them.
-func finish(ctx context.Context, s *session.Session, m guard.Client, run turn.Tool) error {
+func finish(ctx context.Context, s *session.Session, a agent) error {
 	pending, err := s.Pending(ctx)
 	if err != nil {
 		return err
@@ -148,7 +236,7 @@ func finish(ctx context.Context, s *session.Session, m guard.Client, run turn.To
 		if c.State != rebuild.Dispatched || c.Call.Name != "book_hotel" {
 			continue
 		}
-		result, err := delegate(ctx, s, c, m, run)
+		result, err := delegate(ctx, s, c, a)
 		if errors.Is(err, turn.ErrLater) {
 			continue // it waits still
 		}
@@ -181,13 +269,14 @@ func Example_subAgentFinished() {
 		fmt.Println("running", c.Call.Name)
 		return transcript.ToolResult(c.Call.ID, "paid"), nil
 	}
+	travel := agent{m, pay, silent}
 
 	tn, err := turn.Begin(ctx, s) // before Pending, until the turn ends
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { _ = tn.End() }()
-	if err := finish(ctx, s, m, pay); err != nil {
+	if err := finish(ctx, s, travel); err != nil {
 		log.Fatal(err)
 	}
 	for a, err := range turn.Approvals(ctx, s.Store(), nil) {
@@ -203,7 +292,7 @@ func Example_subAgentFinished() {
 			log.Fatal(err)
 		}
 	}
-	if err := finish(ctx, s, m, pay); err != nil {
+	if err := finish(ctx, s, travel); err != nil {
 		log.Fatal(err)
 	}
 	history, err := s.History(ctx)
@@ -216,4 +305,131 @@ func Example_subAgentFinished() {
 	// travel waits: pay is held
 	// running pay
 	// Booked: room 12.
+}
+
+// The user stops an answer, from another process. The part that came stays, and the next
+// start does not resume it.
+func Example_stop() {
+	ctx := context.Background()
+	s, done := load(ctx)
+	defer done()
+	a := agent{model: offline(guardtest.Always(guardtest.Say("Once upon a time.")))}
+	a.show = func(answering context.Context, _ string) {
+		if _, err := s.Append(ctx, transcript.Interrupt{By: "anna"}); err != nil {
+			log.Fatal(err)
+		}
+		<-answering.Done() // reply has noticed it
+	}
+	_, err := a.reply(ctx, s, "Tell me a story.")
+	fmt.Println(err)
+	pending, err := s.Pending(ctx)
+	fmt.Println("owed:", pending.Owed, "cut:", pending.Cut, err)
+	a.show = func(_ context.Context, text string) { fmt.Print(text) }
+	_, err = a.reply(ctx, s, "Tell me another one.")
+	fmt.Println("", err)
+	// Output:
+	// <nil>
+	// owed: false cut: false <nil>
+	// Once upon a time. <nil>
+}
+
+// A person decides about a call. A new line of the user is answered all the same, with
+// the tools that its answer calls.
+func Example_lineWhileCallWaits() {
+	ctx := context.Background()
+	s, done := load(ctx)
+	defer done()
+	m := offline(guardtest.Script(guardtest.Call(guardtest.Tool("pay", `{}`)),
+		guardtest.Call(guardtest.Tool("look", `{}`)), guardtest.Say("It has a pool.")))
+	look := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+		return transcript.ToolResult(c.Call.ID, "a pool"), nil
+	}
+	a := agent{m, look, func(_ context.Context, text string) { fmt.Print(text) }}
+	for _, line := range []string{"Book the hotel.", "Has it a pool?", ""} {
+		wait, err := a.reply(ctx, s, line)
+		fmt.Println("- waits for:", wait, err)
+	}
+	// Output:
+	// - waits for: approval <nil>
+	// It has a pool.- waits for: approval <nil>
+	// - waits for: approval <nil>
+}
+
+// An answer was cut while a call waited, and then the call was approved. A retry would
+// take the approval back, so the loop continues the answer.
+func Example_cutWhileCallWaits() {
+	ctx := context.Background()
+	s, done := load(ctx)
+	defer done()
+	ids, err := s.Append(ctx, transcript.UserText("Book the hotel."), calls("pay"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	pay := ids[len(ids)-1]
+	err = turn.Decide(ctx, s, pay, transcript.Hold, "policy", "")
+	cut := &transcript.Response{Message: transcript.AssistantText("It has"), StopReason: transcript.StopAborted}
+	for _, item := range []transcript.Item{transcript.UserText("Has it a pool?"), cut} {
+		_, appendErr := s.Append(ctx, item)
+		err = errors.Join(err, appendErr)
+	}
+	if err := errors.Join(err, turn.Decide(ctx, s, pay, transcript.Approve, "anna", "")); err != nil {
+		log.Fatal(err)
+	}
+	run := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
+		return transcript.ToolResult(c.Call.ID, "paid"), nil
+	}
+	a := agent{offline(guardtest.Always(guardtest.Say("a pool."))), run, silent}
+	wait, err := a.reply(ctx, s, "")
+	fmt.Printf("waits for: %q %v\n", wait, err)
+	history, err := s.History(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range history.Messages[3:] {
+		fmt.Println(m.Text())
+	}
+	// Output:
+	// waits for: "" <nil>
+	// It has
+	// Your answer was cut off. Go on exactly where it ends, and repeat nothing.
+	// a pool.
+}
+
+// A process died in a tool of the sub-agent. The next one judges that call, so the
+// sub-agent ends.
+func Example_subAgentKilled() {
+	ctx := context.Background()
+	s, done := load(ctx)
+	defer done()
+	ids, err := s.Append(ctx, transcript.UserText("I need a hotel."), calls("book_hotel"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	call := ids[len(ids)-1]
+	sub, err := s.Store().Create(ctx, session.Key{Agent: "travel"}, &session.CreateOptions{ID: "sub-" + call})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = sub.AppendIf(ctx, session.Cond{Idem: "task"}, transcript.UserText("Book the hotel."))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ids, err = sub.Append(ctx, calls("reserve"))
+	if err := errors.Join(err, turn.Dispatch(ctx, s, call), turn.Dispatch(ctx, sub, ids[len(ids)-1])); err != nil {
+		log.Fatal(err)
+	}
+
+	tn, err := turn.Begin(ctx, s) // the next process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = tn.End() }()
+	model := offline(guardtest.Always(guardtest.Say("The hotel may be reserved.")))
+	if err := finish(ctx, s, agent{model, nil, silent}); err != nil {
+		log.Fatal(err)
+	}
+	pending, err := s.Pending(ctx)
+	fmt.Println("the model answers next:", pending.Owed, "calls:", len(pending.Calls), err)
+	// Output:
+	// the model answers next: true calls: 0 <nil>
 }

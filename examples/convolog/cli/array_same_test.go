@@ -34,6 +34,8 @@ func TestImportArraysOfOneName(t *testing.T) {
 		require.Zero(t, again.Appended)
 		require.False(t, again.Created)
 	}
+	converted := sh.migrate(append(append([]string{"convert"}, files...), filepath.Join(t.TempDir(), "store"), "--to", "native")...)
+	require.Equal(t, done.Sessions, converted.Sessions)
 	for i, one := range url.migrate(run...).Sessions {
 		require.Equal(t, done.Sessions[i].Session, one.Session)
 		require.Equal(t, done.Sessions[i].Appended, one.Appended)

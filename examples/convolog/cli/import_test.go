@@ -82,8 +82,8 @@ func TestImportOverURL(t *testing.T) {
 		`{"type":"message","message":{"role":"user","content":"Hello."},"timestamp":1772355600001}`+"\n")
 	write("agents/scout/sessions.json", `{"aa00bb11cc22":{"label":"files","created_at":"2026-03-01T09:00:00+00:00","last_active":"2026-03-01T09:00:05+00:00"}}`)
 	write("agents/scout/sessions/aa00bb11cc22.jsonl", foreign)
-	write("open/agents/work/sessions/sessions.json", `{"agent:work:telegram:5":{"sessionId":"p-1","updatedAt":1772355600000}}`)
-	write("open/agents/work/sessions/p-1.jsonl", `{"type":"session","version":3,"id":"p-1","timestamp":"2026-03-01T09:00:00.000Z","cwd":"/w"}`+"\n"+
+	write("open/agents/desk/sessions/sessions.json", `{"agent:desk:telegram:5":{"sessionId":"p-1","updatedAt":1772355600000}}`)
+	write("open/agents/desk/sessions/p-1.jsonl", `{"type":"session","version":3,"id":"p-1","timestamp":"2026-03-01T09:00:00.000Z","cwd":"/w"}`+"\n"+
 		`{"type":"message","id":"e1","parentId":null,"timestamp":"2026-03-01T09:00:01.000Z","message":{"role":"user","content":"Hello.","timestamp":1772355601000}}`+"\n")
 	sh := overURL(t)
 	out := sh.must(0, "import", dir)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -69,12 +70,16 @@ func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, d
 	}
 	key, err := session.ParseKey(h.Key)
 	ref = session.Ref{Agent: key.Agent, ID: entries[0].ID}
-	if root, err := rootOf(name); err == nil {
-		rel, _ := filepath.Rel(root, filepath.Dir(filepath.Dir(name)))
-		ref.Agent = agentOf(filepath.Join(root, rel))
+	if whole, err := filepath.Abs(name); err == nil {
+		if _, err := rootOf(whole); err == nil {
+			ref.Agent = agentOf(filepath.Dir(filepath.Dir(whole)))
+		}
 	}
 	return ref, entries, damage, err
 }
+
+// nameOf names an entry by its ID, or by its line if another program wrote it without one.
+func nameOf(e transcript.Entry) string { return cmp.Or(e.ID, string(e.WithChecksum().Line())) }
 
 // unpack returns at most n bytes of an archive.
 func unpack(packed io.Reader, n int64) ([]byte, error) {
@@ -222,7 +227,7 @@ func (f *folder) conflict(ctx context.Context, name string) (finding, bool) {
 	for _, s := range sessions {
 		for rec, scanErr := range s.Scan(ctx, session.ScanOptions{}) {
 			if err = errors.Join(err, scanErr); rec.HasEntry() {
-				known[rec.Entry.ID] = true
+				known[nameOf(rec.Entry)] = true
 			}
 		}
 	}
@@ -231,7 +236,7 @@ func (f *folder) conflict(ctx context.Context, name string) (finding, bool) {
 	}
 	lacks := 0
 	for _, e := range entries {
-		if _, ok := e.Body.(transcript.Current); !ok && !known[e.ID] {
+		if _, ok := e.Body.(transcript.Current); !ok && !known[nameOf(e)] {
 			lacks++
 		}
 	}

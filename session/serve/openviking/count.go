@@ -1,6 +1,7 @@
 package openviking
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -120,8 +121,22 @@ func isMessage(e transcript.Entry) bool {
 	return ok && f.Kind != transcript.TypeToolResult && f.Of == ""
 }
 
-// liveMessages counts the messages outside of chapters that no rewind took back.
+// liveMessages counts the messages outside of chapters that no rewind took back. It lists
+// the entries first: what is appended meanwhile is left to the next count, a commit too.
 func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
+	type step struct {
+		id string
+		counted
+	}
+	var steps []step
+	for e, err := range s.Entries(ctx, "") {
+		if err != nil {
+			return known, err
+		}
+		next := step{id: e.ID}
+		next.add(e)
+		steps = append(steps, next)
+	}
 	first, last := map[string]bool{}, map[string]bool{} // the ends of runs of chapters
 	chapters, err := memory.Chapters(ctx, s)
 	if err != nil {
@@ -133,20 +148,17 @@ func liveMessages(ctx context.Context, s *session.Session) (known counted, err e
 		}
 	}
 	shown := map[string]bool{}
-	if err := said.Each(ctx, s, func(e transcript.Entry) { shown[e.ID] = isMessage(e) }); err != nil {
+	if err := said.Each(ctx, s, func(e transcript.Entry) { shown[e.ID] = true }); err != nil {
 		return known, err
 	}
 	inside := false
-	for e, err := range s.Entries(ctx, "") {
-		if err != nil {
-			return known, err
+	for _, next := range steps {
+		inside = inside || first[next.id]
+		known.entry = cmp.Or(next.entry, known.entry)
+		if !inside && shown[next.id] {
+			known.n += next.n
 		}
-		inside = inside || first[e.ID]
-		n := known.n
-		if known.add(e); inside || !shown[e.ID] {
-			known.n = n
-		}
-		inside = inside && !last[e.ID]
+		inside = inside && !last[next.id]
 	}
 	return known, nil
 }

@@ -104,12 +104,13 @@ func (j Job) run(ctx context.Context, out io.Writer) (*Summary, error) {
 		return err
 	}
 	var errs []error
+	names := Names{}
 	for _, name := range j.from {
 		sessions, err := Find(name, j.From)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for r, err := range w.write(ctx, sessions) {
+		for r, err := range w.write(ctx, names.Distinct(sessions)) {
 			if ctx.Err() != nil {
 				err := errors.Join(append(errs, ctx.Err(), end())...)
 				return sum, err
