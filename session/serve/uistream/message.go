@@ -207,8 +207,8 @@ type state struct{ head, rewind string }
 // messages returns the messages of a session, equal to the messages that the client makes
 // of the streams of all answers, and the state that it read first.
 func messages(ctx context.Context, s *session.Session) (all []message, at state, err error) {
-	idem := "" // of the append
-	names, decisions := map[string]string{}, map[string]transcript.Decision{}
+	idem, text := "", "" // the key of the append, and the last answered text
+	names, decisions, ended := map[string]string{}, map[string]transcript.Decision{}, map[string]bool{}
 	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
 			return nil, at, err
@@ -224,20 +224,24 @@ func messages(ctx context.Context, s *session.Session) (all []message, at state,
 			if key, ok := strings.CutPrefix(idem, "http:"+keyPrefix); ok {
 				names[e.ID], _, _ = strings.Cut(key, "\n")
 			}
+		case transcript.MessageLine:
+			text = cmp.Or(b.Queued, text)
 		case transcript.Rewind:
 			at.rewind = e.ID
 		case transcript.Decision:
 			decisions[b.Call+"\n"+b.CallID] = b
 		case transcript.Interrupt:
 			if b.Ended != "" { // no call waits after its turn
+				ended[text] = true
 				maps.DeleteFunc(decisions, func(_ string, d transcript.Decision) bool { return d.Verdict == transcript.Hold })
 			}
 		}
 	}
-	r := reader{all: []message{}, names: names, decisions: decisions, last: s.Ref().ID}
+	r := reader{all: []message{}, names: names, decisions: decisions, ended: ended, last: s.Ref().ID}
 	if err = said.Each(ctx, s, r.add); err != nil {
 		return nil, at, err
 	}
+	r.end()
 	pending, err := s.Pending(ctx)
 	for _, queued := range pending.Queued {
 		r.user(queued.Entry, queued.Message.Content)
@@ -250,6 +254,7 @@ type reader struct {
 	all       []message
 	names     map[string]string              // the client's IDs of queued texts
 	decisions map[string]transcript.Decision // the last ones, by call
+	ended     map[string]bool                // queued texts whose turns ended early
 	last      string                         // the entry before
 }
 
@@ -272,23 +277,35 @@ func (r *reader) add(e transcript.Entry) {
 }
 
 func (r *reader) user(text string, content []transcript.Block) {
+	r.end()
 	r.all = append(r.all, message{
 		ID: cmp.Or(r.names[text], text), Role: transcript.RoleUser, Parts: partsOf(content),
 		content: content, text: text, before: r.last,
 	})
 }
 
-// answer adds a line of an answer to the last message, which it begins if that is not an
-// answer.
-func (r *reader) answer(e transcript.Entry, line transcript.MessageLine) {
-	if len(r.all) == 0 || r.all[len(r.all)-1].Role != transcript.RoleAssistant {
-		id := e.ID
-		if len(r.all) > 0 {
-			id = r.all[len(r.all)-1].text
-		}
-		r.all = append(r.all, message{ID: answerID(id), Role: line.Role, Metadata: &metadata{}})
+// end adds an empty answer after a text whose turn ended before the first word. The client
+// makes one when the stream starts.
+func (r *reader) end() {
+	if len(r.all) > 0 && r.ended[r.all[len(r.all)-1].text] {
+		r.open("")
 	}
-	m := &r.all[len(r.all)-1]
+}
+
+// open returns the answer at the end of the messages, which it adds if it is missing.
+func (r *reader) open(entry string) *message {
+	if len(r.all) == 0 || r.all[len(r.all)-1].Role != transcript.RoleAssistant {
+		if len(r.all) > 0 {
+			entry = r.all[len(r.all)-1].text
+		}
+		r.all = append(r.all, message{ID: answerID(entry), Role: transcript.RoleAssistant, Parts: []part{}, Metadata: &metadata{}})
+	}
+	return &r.all[len(r.all)-1]
+}
+
+// answer adds a line of an answer to the last message.
+func (r *reader) answer(e transcript.Entry, line transcript.MessageLine) {
+	m := r.open(e.ID)
 	if line.Of == "" {
 		m.Parts = append(m.Parts, part{Type: "step-start"})
 		m.Metadata.Usage.add(line.Usage)

@@ -132,8 +132,8 @@ func setKey(q *serve.Request, id, place string) {
 
 // again rewinds to the state before a message of the user and answers it anew: with its
 // own content, or with the given content. A message that is missing is sent, and a repeated
-// edit streams its answer. If another
-// request changes the chat at the same time, one of the two is refused.
+// edit streams its answer. If another request changes the chat at the same time, one of
+// the two is refused.
 func again(q *serve.Request, s *session.Session, id string, content []transcript.Block, own bool) error {
 	all, at, err := messages(q.Context(), s)
 	if err != nil {

@@ -91,6 +91,8 @@ func scripted(ctx context.Context, s *session.Session, t *turn.Turn) error {
 		err := errors.Join(draft.Write(ctx, "so far"), draft.Flush(ctx))
 		<-ctx.Done()
 		return err
+	case "mute":
+		<-ctx.Done()
 	}
 	return errors.New("no answer")
 }
@@ -170,12 +172,13 @@ func chunks(t testing.TB, resp *http.Response) (all []string) {
 	return all
 }
 
-func readUntil(t testing.TB, resp *http.Response, text string) {
+func readUntil(t testing.TB, resp *http.Response, text string) (all string) {
 	t.Helper()
-	for b, all := make([]byte, 1), ""; !strings.Contains(all, text); all += string(b) {
+	for b := make([]byte, 1); !strings.Contains(all, text); all += string(b) {
 		_, err := resp.Body.Read(b)
 		require.NoError(t, err)
 	}
+	return all
 }
 
 func says(id, text string) object {
@@ -437,6 +440,27 @@ func TestStoppedWaiting(t *testing.T) {
 	ended := k.messages()[1]["parts"].([]any)
 	require.Equal(t, "input-available", ended[1].(object)["state"])
 	require.NotContains(t, ended[1], "approval")
+}
+
+// A stop after the start of the stream ends the answer. Without a word, the answer is an
+// empty message, as in the client.
+func TestStoppedMute(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	resp := k.request("ann", "POST", "", object{"id": "c", "messages": []object{says("m", "mute")}})
+	start := readUntil(t, resp, `"start"}`)
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	require.Contains(t, chunks(t, resp), `{"reason":"stopped","type":"abort"}`)
+	all := k.messages()
+	require.Len(t, all, 2)
+	require.Contains(t, start, all[1]["id"])
+	require.Empty(t, all[1]["parts"])
+	k.post(object{"id": "c", "messages": []object{says("n", "fails")}})
+	k.post(object{"id": "c", "messages": []object{says("o", "picture")}})
+	require.Equal(t, all, k.messages()[:2])
+	require.Len(t, k.messages(), 6)
+	k.post(object{"id": "c", "trigger": "regenerate-message", "messages": []object{says("n", "fails")}})
+	require.Len(t, k.messages(), 4)
 }
 
 // Metadata, parts of the application and earlier messages have any form.
