@@ -76,8 +76,9 @@ func serveFolder(dir, addr string) error {
 	return sv.HTTPServer(addr).ListenAndServe()
 }
 
-// agent echoes a text slowly. After "tool" it thinks and calls a tool, and after "danger"
-// a tool that a person has to allow. After "void" its first text is void.
+// agent echoes a text slowly. Before a word that begins with "hold" it waits for [release].
+// After "tool" it thinks and calls a tool, and after "danger" a tool that a person has to
+// allow. After "void" its first text is void.
 func agent(ctx context.Context, s *session.Session, t *turn.Turn) error {
 	h, err := s.History(ctx)
 	if err != nil {
@@ -129,9 +130,27 @@ func finishTools(ctx context.Context, s *session.Session, t *turn.Turn) error {
 	return say(ctx, t, "It is noon.", 0)
 }
 
+// release lets the servers of a folder say a word.
+func release(t testing.TB, dir, word string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(dir+"-"+strings.TrimSpace(word), nil, 0o600))
+}
+
+func isHeld(dir, word string) bool {
+	_, err := os.Stat(dir + "-" + strings.TrimSpace(word))
+	return err != nil && strings.HasPrefix(word, "hold")
+}
+
 func say(ctx context.Context, t *turn.Turn, text string, pause time.Duration) error {
 	draft := t.Draft("test", "m", transcript.Made{})
 	for _, word := range strings.SplitAfter(text, " ") {
+		for isHeld(os.Getenv(serverDir), word) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Millisecond):
+			}
+		}
 		if err := errors.Join(draft.Write(ctx, word), draft.Flush(ctx)); err != nil {
 			return err
 		}
@@ -332,7 +351,7 @@ func words(name string, n int) string {
 	for i := range n {
 		fmt.Fprintf(&b, "%s-%d ", name, i)
 	}
-	return b.String() + "end"
+	return b.String()
 }
 
 // A message that the user writes while a call waits is refused. The call can still be
@@ -420,13 +439,15 @@ func TestClient(t *testing.T) {
 	same(e)
 
 	require.Equal(t, "ready", ch.call("resume", nil).Status) // 204
-	ch.do("send", object{"text": words("stop", 1000)})
-	_, _ = ch.until("send", func(m message) bool { return strings.Contains(m.text(), "stop-3") })
-	ch.do("stop", nil)
-	e, seen := ch.until("send", nil)
-	require.Equal(t, "interrupted", e.Finish.FinishReason)
-	require.Equal(t, seen, e.last().text())
-	same(e)
+	for _, begin := range []string{"one two ", ""} {
+		ch.do("send", object{"text": begin + "hold it"})
+		_, _ = ch.until("send", func(m message) bool { return m.Role == "assistant" && m.text() == begin })
+		ch.do("stop", nil)
+		e, _ = ch.until("send", nil)
+		require.Equal(t, "interrupted", e.Finish.FinishReason)
+		require.Equal(t, begin, e.last().text())
+		same(e)
+	}
 
 	other := &chat{ch.client, "talk2", sv.url()}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, sv.url()+"/talk", http.NoBody)
@@ -448,23 +469,19 @@ func TestCut(t *testing.T) {
 	dir := t.TempDir()
 	a, b := newProcess(t, dir), newProcess(t, dir)
 	ch := &chat{newClient(t), "cut", a.url()}
-	text := words("cut", 100)
-	ch.do("send", object{"text": text})
+	said := words("cut", 10)
+	reads := func(m message) bool { return m.Role == "assistant" && m.text() == said }
+	ch.do("send", object{"text": said + "hold it"})
 	for _, url := range []string{b.url(), a.url(), b.url()} {
-		_, seen := ch.until("", func(m message) bool { return m.Role == "assistant" && len(m.text()) > 20 })
-		require.True(t, strings.HasPrefix(text, seen))
-		ch.do("cut", nil)
-		_, _ = ch.until("cut", nil)
+		_, _ = ch.until("", reads)
+		ch.call("cut", nil)
 		ch.url = url
 		ch.do("resume", nil)
 	}
-	e, _ := ch.until("resume", func(m message) bool { return m.text() == text })
-	require.Equal(t, text, e.Message.text()+func() string {
-		if e.Event == "resume" {
-			return e.last().text()
-		}
-		return ""
-	}())
+	_, _ = ch.until("", reads)
+	release(t, dir, "hold")
+	e, _ := ch.until("resume", nil)
+	require.Equal(t, said+"hold it", e.last().text())
 }
 
 // Servers are killed in the middle of an answer, each with another server on the same
@@ -474,23 +491,25 @@ func TestKilled(t *testing.T) {
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 2))
 	servers := []*process{newProcess(t, dir), newProcess(t, dir)}
 	c := newClient(t)
+	held := func(round int) string { return fmt.Sprint("hold", round) }
+	textOf := func(round int) string { return words(fmt.Sprint("round", round), 60) + held(round) }
 	equal := 0
 	for round := range *rounds {
 		a, b := servers[round%2], servers[(round+1)%2]
 		ch := &chat{c, fmt.Sprint("chat", round/4), a.url()} // four rounds in each chat
-		text, least := words(fmt.Sprint("round", round), 60), 12*(1+random.IntN(20))
+		text, least := textOf(round), 12*(1+random.IntN(20))
 		ch.do("send", object{"text": text})
 		_, seen := ch.until("send", func(m message) bool {
 			return m.Role == "assistant" && len(m.text()) > least && strings.HasPrefix(text, m.text())
 		})
 		if round%3 == 1 { // the answer is read at the other server when its server dies
-			ch.do("cut", nil)
-			_, _ = ch.until("cut", nil)
+			ch.call("cut", nil)
 			ch.url = b.url()
 			ch.do("resume", nil)
 			_, seen = ch.until("resume", func(m message) bool { return len(m.text()) > least })
 		}
 		a.kill()
+		release(t, dir, held(round)) // the other server may be the one that answers
 		command := map[bool]string{true: "resume", false: "send"}[round%3 == 1]
 		e, more := ch.until(command, nil)
 		if more != "" {
@@ -543,7 +562,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 		for round := 4 * n; round < min(4*n+4, *rounds); round++ {
-			want = append(want, words(fmt.Sprint("round", round), 60), fmt.Sprint("next", round))
+			want = append(want, textOf(round), fmt.Sprint("next", round))
 		}
 		require.Equal(t, want, got)
 	}
