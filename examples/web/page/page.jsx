@@ -48,7 +48,7 @@ function Chat({ messages: stored }) {
   const busy = status === 'submitted' || status === 'streaming'
   const held = messages.some(m => m.parts.some(p => p.state === 'approval-requested'))
   const decide = (part, approved) => addToolApprovalResponse({ id: part.approval.id, approved })
-  // stop only leaves the stream; this request ends the answer.
+  // stop only leaves the stream; this request ends the answer. Before the stream starts, the text may not be stored.
   const end = async () => {
     stop()
     await fetch(`${api}/${id}/stream`, { method: 'DELETE', headers })
@@ -59,7 +59,7 @@ function Chat({ messages: stored }) {
     {error && <p role="alert">{error.message}</p>}
     <form onSubmit={e => { e.preventDefault(); if (text) sendMessage({ text }); setText('') }}>
       <input value={text} onChange={e => setText(e.target.value)} placeholder="Say something, or: time" disabled={held} autoFocus />
-      {busy || held ? <button type="button" onClick={end}>Stop</button> : <button>Send</button>}
+      {busy || held ? <button type="button" onClick={end} disabled={status === 'submitted'}>Stop</button> : <button>Send</button>}
       {!busy && !held && messages.length > 0 && <button type="button" onClick={() => regenerate()}>Again</button>}
     </form>
   </>
