@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,22 +85,27 @@ func (q *Request) once() (cond session.Cond) {
 	return cond
 }
 
+// running returns the drained text whose answer is unfinished, or else the first queued
+// text. Both are empty if no text waits for an answer.
+func running(ctx context.Context, s *session.Session) (drained transcript.Entry, queued string, err error) {
+	pending, err := s.Pending(ctx) // first: a text that is drained afterwards is open
+	if err != nil {
+		return drained, "", err
+	}
+	open, err := isOpen(ctx, s)
+	if open {
+		drained, err = lastDrained(ctx, s)
+	} else if len(pending.Queued) > 0 {
+		queued = pending.Queued[0].Entry
+	}
+	return drained, queued, err
+}
+
 // runningTurn returns the entry after which the unfinished or next answer begins, or "" if
 // no text waits for an answer.
 func runningTurn(ctx context.Context, s *session.Session) (string, error) {
-	open, err := isOpen(ctx, s)
-	if err != nil {
-		return "", err
-	}
-	if open {
-		text, err := lastDrained(ctx, s)
-		return text.ID, err
-	}
-	pending, err := s.Pending(ctx)
-	if err != nil || len(pending.Queued) == 0 {
-		return "", err
-	}
-	return pending.Queued[0].Entry, nil
+	drained, queued, err := running(ctx, s)
+	return cmp.Or(drained.ID, queued), err
 }
 
 // Running returns the queued text whose answer is unfinished or comes next, for
@@ -109,16 +115,9 @@ func (q *Request) Running(s *session.Session) (text string, err error) {
 	if err := q.sv.wake(q.Context(), s); err != nil {
 		return "", err
 	}
-	if open, err := isOpen(q.Context(), s); err != nil || !open {
-		pending, pendingErr := s.Pending(q.Context())
-		if err := errors.Join(err, pendingErr); err != nil || len(pending.Queued) == 0 {
-			return "", err
-		}
-		return pending.Queued[0].Entry, nil
-	}
-	e, err := lastDrained(q.Context(), s)
-	f, _ := e.Body.(transcript.MessageLine)
-	return f.Queued, err
+	drained, queued, err := running(q.Context(), s)
+	f, _ := drained.Body.(transcript.MessageLine)
+	return cmp.Or(f.Queued, queued), err
 }
 
 // Waits reports whether the running turn waits for a decision on a held call.
