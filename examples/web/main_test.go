@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -91,10 +92,10 @@ func agent(ctx context.Context, s *session.Session, t *turn.Turn) error {
 			text = b.Text
 		}
 	}
-	switch {
-	case text == "": // the calls are decided
+	switch text {
+	case "": // the calls are decided
 		return finishTools(ctx, s, t)
-	case text == "tool" || text == "danger":
+	case "tool", "danger":
 		draft := t.Draft("test", "m", transcript.Made{})
 		if err := errors.Join(draft.Write(ctx, "I look."), draft.Flush(ctx)); err != nil {
 			return err
@@ -111,7 +112,7 @@ func agent(ctx context.Context, s *session.Session, t *turn.Turn) error {
 			return errors.Join(err, finishTools(ctx, s, t))
 		}
 		return turn.Decide(ctx, s, ids[len(ids)-1], transcript.Hold, "policy", "")
-	case text == "void":
+	case "void":
 		draft := t.Draft("test", "m", transcript.Made{})
 		if err := errors.Join(draft.Write(ctx, "wrong"), draft.Flush(ctx)); err != nil {
 			return err
@@ -309,9 +310,7 @@ type chat struct {
 func (ch *chat) do(command string, args object) {
 	ch.Helper()
 	line := object{"do": command, "id": ch.id, "url": ch.url, "token": "ann"}
-	for name, value := range args {
-		line[name] = value
-	}
+	maps.Copy(line, args)
 	text, err := json.Marshal(line)
 	require.NoError(ch, err)
 	_, err = ch.in.Write(append(text, '\n'))
