@@ -37,6 +37,11 @@ func copyStore(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
+	if info, err := os.Stat(c.args[0]); c.command.name == "merge" && err == nil && !info.IsDir() {
+		if err := eraseCopy(ctx, from, to); err != nil {
+			return err
+		}
+	}
 	n := 0
 	var notable []exchange.CopyResult
 	report, err := do(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, From: fromBlobs, To: toBlobs, Each: func(s exchange.CopyResult, _ error) {
