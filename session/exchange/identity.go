@@ -180,7 +180,11 @@ func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
 	if im.closed = want == "" && info.Owner != ""; im.closed {
 		return im.contained(ctx, s)
 	}
-	if same := info.Key == im.Key.String(); same && !own || im.Source.Dialect == dialect.Native {
+	same := info.Key == im.Key.String()
+	if h, ok := im.first.Body.(transcript.Header); ok && im.Source.Dialect == dialect.Native {
+		same = same && (!own || info.CreatedAt.Equal(im.Source.Created)) && (h.Owner == "" || info.Owner == want)
+	}
+	if same && !own || im.Source.Dialect == dialect.Native {
 		return same, nil
 	}
 	return im.contained(ctx, s)
