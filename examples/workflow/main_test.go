@@ -191,8 +191,9 @@ func (c *conversation) process(t *testing.T, at int) int {
 }
 
 // check fails unless the history has each entry of the turn once and in order, the tools
-// ran as often as kills explain, and the engine stores references alone.
-func (c *conversation) check(t *testing.T, pool *pgxpool.Pool, store *session.Store) {
+// ran as often as kills explain, and the engine stores references alone. It returns
+// their size in bytes.
+func (c *conversation) check(t *testing.T, pool *pgxpool.Pool, store *session.Store) (size int) {
 	t.Helper()
 	s, err := store.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: c.id})
 	require.NoError(t, err)
@@ -221,7 +222,6 @@ func (c *conversation) check(t *testing.T, pool *pgxpool.Pool, store *session.St
 		require.True(t, run == "model" || slices.Contains(calls, run), "a tool has run with the key %s", run)
 	}
 
-	size := 0
 	for table, column := range map[string]string{"workflow_input": "inputs", "workflow_output": "output", "operation_outputs": "output"} {
 		rows, err := pool.Query(t.Context(), "SELECT coalesce(convert_from(decode("+column+", 'base64'), 'UTF8'), '') FROM dbos."+table+" WHERE workflow_uuid = $1", c.id)
 		require.NoError(t, err)
@@ -234,6 +234,7 @@ func (c *conversation) check(t *testing.T, pool *pgxpool.Pool, store *session.St
 		}
 	}
 	require.Less(t, size, 2000, "bytes in the record of the engine")
+	return size
 }
 
 // A turn that is killed before and after each append and each checkpoint, and once more
@@ -244,7 +245,7 @@ func TestKilledEverywhere(t *testing.T) {
 	whole := newConversation(t, "whole")
 	moments := whole.process(t, 0)
 	require.GreaterOrEqual(t, moments, 5*2+4*4, "5 appends and 4 checkpoints")
-	whole.check(t, pool, store)
+	t.Logf("the text has %d bytes, the record of the engine %d", len(order), whole.check(t, pool, store))
 	var done atomic.Int64
 	t.Run("group", func(t *testing.T) {
 		for at := 1; at <= moments; at++ {
