@@ -2,9 +2,9 @@ package guardtest
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -30,10 +30,9 @@ func (m *Model) prefixes(req Request) (all []prefix) {
 		b.add(kind, value)
 		all = append(all, prefix{string(b.hash), marked, tokens})
 	}
-	markedIn := func(name string) bool {
-		value, _ := jsontext.Member(req.Body, name)
-		return bytes.Contains(value, []byte(`"cache_control"`))
-	}
+	var body map[string]json.RawMessage
+	_ = json.Unmarshal(req.Body, &body) // it was decoded before
+	markedIn := func(name string) bool { return bytes.Contains(body[name], []byte(`"cache_control"`)) }
 	add("tools", req.Tools, markedIn("tools"), func() int { return m.tokens("", req.Tools, nil) })
 	add("system", req.System, markedIn("system"), func() int { return m.tokens(req.System, req.Tools, nil) })
 	for i, msg := range req.Messages {
