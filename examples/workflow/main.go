@@ -190,7 +190,7 @@ func talk(ctx context.Context, pool *pgxpool.Pool, a *agent, user, id, text stri
 	if err := dbos.Launch(engine); err != nil { // continues the turns of a killed process
 		return err
 	}
-	defer dbos.Shutdown(engine, time.Minute)
+	defer func() { _ = dbos.Shutdown(engine, time.Minute) }()
 	s, err := a.store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: user})
 	if err != nil {
 		return err
