@@ -36,7 +36,7 @@ func Message(m transcript.Message) string {
 		case transcript.ToolCallBlock:
 			fmt.Fprintf(&sb, "  [%s:tool_use] %s(%s)\n", m.Role, b.Name, Line(string(b.Input), 100))
 		case transcript.ToolResultBlock:
-			fmt.Fprintf(&sb, "  [%s:tool_result] %s\n", m.Role, Line(b.Text(), 100))
+			fmt.Fprintf(&sb, "  [%s:tool_result] %s\n", m.Role, Line(b.Text(), 90))
 		}
 	}
 	return sb.String()

@@ -1,15 +1,5 @@
-// Convolog is the command line of examples/convolog that also opens stores in PostgreSQL.
-// In a clone of the repository:
-//
-//	go install -C session/driver/pgdriver ./convolog
-//	convolog copy .convolog postgres://localhost/chats
-//	convolog session list --url postgres://localhost/chats
-//
-// Every command creates missing tables in the database, even a command that only reads.
-//
-// The parameter schema of a URL names the schema of the tables, convolog by default.
-// All other parameters belong to libpq.
-package main
+// Package postgres opens stores in PostgreSQL by their URLs.
+package postgres
 
 import (
 	"context"
@@ -17,16 +7,15 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/convolog/convolog/examples/convolog/cli"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/pgdriver"
 )
 
-func main() { cli.Main(open) }
-
-// open opens the store that a URL names.
-func open(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
+// Open opens the store that a URL names, and creates its missing tables. It also returns
+// the blobs of the store. The parameter schema names the schema of the tables, convolog by
+// default. All other parameters belong to libpq.
+func Open(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, nil, err // does not contain the password

@@ -270,7 +270,7 @@ func TestDoctorOnCorpora(t *testing.T) {
 	sh := overFolder(t)
 	sh.store = nil
 	kinds := map[string]int{}
-	roots := []string{"../../../transcript/dialect/testdata"}
+	roots := []string{"../../../../transcript/dialect/testdata"}
 	if *corpora != "" {
 		roots = append(roots, *corpora)
 	}
@@ -313,7 +313,7 @@ func TestDoctorRefuses(t *testing.T) {
 	local.must(exitUsage, "doctor", "--repair", "x.jsonl")
 	local.must(exitAbsent, "doctor")
 	require.NoDirExists(t, local.dir)
-	foreign := &shell{TB: t, store: []string{"--dir", "../../../transcript/dialect/testdata/claw0"}}
+	foreign := &shell{TB: t, store: []string{"--dir", "../../../../transcript/dialect/testdata/claw0"}}
 	out, errs, code := foreign.run("doctor")
 	require.Equal(t, exitFailed, code, "%s%s", out, errs)
 	require.Contains(t, errs, "convolog convert")

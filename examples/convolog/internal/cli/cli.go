@@ -1,6 +1,4 @@
-// Package cli is the command line of convolog, for programs that add stores to it. A
-// program with another driver, such as a driver for a database, calls [Main] with a function
-// that opens its stores.
+// Package cli is the command line of convolog.
 package cli
 
 import (
@@ -19,9 +17,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/convolog/convolog/examples/convolog/internal/postgres"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/search"
@@ -35,18 +33,14 @@ const (
 	exitFound
 )
 
-// An Opener opens the store that a URL names. It also returns the blobs of that store.
-type Opener func(ctx context.Context, url string) (*session.Store, blobs.Store, error)
-
 // Main carries out the command line of the process, and ends the process with an exit
-// code. In every command, open opens stores with URLs other than http and https. If open is
-// nil, such URLs are errors.
-func Main(open Opener) {
+// code.
+func Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	code := run(ctx, os.Args[1:], &console{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
-		terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr), opener: open,
+		terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr),
 	})
 	stop()
 	os.Exit(code)
@@ -135,8 +129,8 @@ func (c *call) open(ctx context.Context) (backend, error) {
 	if c.url != "" && c.mask {
 		return nil, c.wrong("--mask is for a folder: a server or database masks its own store")
 	}
-	if c.isDatabase(c.url) {
-		store, _, err := c.opener(ctx, c.url)
+	if isDatabase(c.url) {
+		store, _, err := postgres.Open(ctx, c.url)
 		return &folder{Store: store}, err
 	}
 	if c.url != "" {
@@ -157,8 +151,6 @@ func (c *call) open(ctx context.Context) (backend, error) {
 	return f, err
 }
 
-// isDatabase reports whether the opener of this program opens a URL.
-func (c *call) isDatabase(url string) bool {
-	scheme, _, ok := strings.Cut(url, "://")
-	return ok && c.opener != nil && scheme != "http" && scheme != "https"
+func isDatabase(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }

@@ -20,7 +20,6 @@ type console struct {
 	getenv   func(string) string
 	terminal bool // out is a terminal
 	watched  bool // err is a terminal
-	opener   Opener
 
 	progressing bool  // a line of progress on err is not ended
 	failed      error // the first error of a write to out

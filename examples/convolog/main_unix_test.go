@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/examples/convolog/internal/postgres"
 	"github.com/convolog/convolog/internal/copytest"
 	"github.com/convolog/convolog/internal/pgtest"
 	"github.com/convolog/convolog/session"
@@ -49,7 +52,7 @@ func copier(name, url string) error {
 	if err != nil {
 		return err
 	}
-	to, kept, err := open(ctx, url)
+	to, kept, err := postgres.Open(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -276,7 +276,7 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, errs, "nothing was appended")
 	for want, args := range map[string][]string{
-		"same folder": {from, from}, "not over a server": {from, "http://localhost"}, "pgdriver": {"postgres://localhost", to}, "missing": {from}, "--url": {from, to, "--url"},
+		"same folder": {from, from}, "not over a server": {from, "http://localhost"}, "postgres://": {"mysql://localhost", to}, "missing": {from}, "--url": {from, to, "--url"},
 	} {
 		_, errs, code := sh.run(append([]string{"copy"}, args...)...)
 		require.Equal(t, exitUsage, code, errs)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/examples/convolog/internal/postgres"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -105,10 +106,10 @@ func (c *call) copyTo(ctx context.Context, name string) (*session.Store, blobs.S
 
 func (c *call) database(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
 	switch {
-	case c.isDatabase(url):
-		return c.opener(ctx, url)
+	case isDatabase(url):
+		return postgres.Open(ctx, url)
 	case strings.HasPrefix(url, "http"):
 		return nil, nil, c.wrong(c.command.name+" works on folders and databases, not over a server such as %s: name the folder or database of the server", url)
 	}
-	return nil, nil, c.wrong("%s is not a folder, and this program cannot open such a database; the convolog of session/driver/pgdriver opens PostgreSQL", url)
+	return nil, nil, c.wrong("%s is not a folder, and not the URL of a database, which begins with postgres://", url)
 }

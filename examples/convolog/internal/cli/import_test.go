@@ -12,7 +12,7 @@ import (
 // import and convert --to native are the same: in the store, in text and in JSON. A dry run
 // of both lists the losses by kind and number, and writes nothing.
 func TestImportIsConvert(t *testing.T) {
-	from := filepath.Join("..", "..", "..", "transcript", "dialect", "testdata", "claude-code")
+	from := filepath.Join("..", "..", "..", "..", "transcript", "dialect", "testdata", "claude-code")
 	for _, flags := range [][]string{nil, {"--json"}} {
 		for _, dry := range []string{"-n", "--for=ada"} {
 			a, b := overFolder(t), overFolder(t)

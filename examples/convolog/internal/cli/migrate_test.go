@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	migrate  = "../../../docs/migrate.md"
-	programs = "../../../transcript/dialect/testdata"
+	migrate  = "../../../../docs/migrate.md"
+	programs = "../../../../transcript/dialect/testdata"
 )
 
 // fixtures are the files of each section of docs/migrate.md.
