@@ -2,7 +2,6 @@
 package plain
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,17 +11,21 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Writer removes control characters: a text of a model must not control the terminal.
-// Each Write needs whole characters.
-type Writer struct{ io.Writer }
-
-func (w Writer) Write(text []byte) (int, error) {
-	_, err := w.Writer.Write(bytes.Map(func(c rune) rune {
+// Clean removes control characters: a text of a model must not control the terminal.
+func Clean(text string) string {
+	return strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) && c != '\n' && c != '\t' {
 			return -1
 		}
 		return c
-	}, text))
+	}, text)
+}
+
+// A Writer cleans texts. Each Write needs whole characters.
+type Writer struct{ io.Writer }
+
+func (w Writer) Write(text []byte) (int, error) {
+	_, err := io.WriteString(w.Writer, Clean(string(text)))
 	return len(text), err
 }
 

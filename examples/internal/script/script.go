@@ -82,9 +82,9 @@ func Reply(messages []transcript.Message) (text string, calls []transcript.ToolC
 			said = append(said, m.Text())
 		}
 	}
-	text = fmt.Sprintf("You said %q.", plain.Line(asked, 80))
+	text = fmt.Sprintf("You said \"%s\".", plain.Line(asked, 80))
 	if n := len(said) - 1; n > 0 {
-		text += fmt.Sprintf(" Earlier messages of yours that I remember: %d; the first was %q.", n, plain.Line(said[0], 60))
+		text += fmt.Sprintf(" Earlier messages of yours that I remember: %d; the first was \"%s\".", n, plain.Line(said[0], 60))
 	}
 	return text + " (I am a script. Ask me to read README.md or for the time.)", nil
 }

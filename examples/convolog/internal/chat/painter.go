@@ -1,0 +1,94 @@
+package chat
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/glamour/v2"
+	"charm.land/lipgloss/v2"
+
+	"github.com/convolog/convolog/examples/internal/plain"
+)
+
+// often limits how often a growing answer is rendered.
+const often = 50 * time.Millisecond
+
+// long is the size from which a growing answer is printed up to the end of a block, in
+// bytes: rendering all of it at each part would take ever longer.
+const long = 4_000
+
+// tail is a message: the rendered end of the running answer.
+type tail string
+
+// A painter is the output of a screen. It renders Markdown, and prints finished texts above
+// the input.
+type painter struct {
+	send func(tea.Msg)
+	text string    // of the answer, not printed
+	last time.Time // of the last tail
+
+	mu    sync.Mutex // guards all below: the screen changes them
+	width int
+	style string
+}
+
+func (p *painter) resize(width int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.width = width
+}
+
+func (p *painter) shade(dark bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.style = "light"; dark {
+		p.style = "dark"
+	}
+}
+
+// print leaves rendered lines above the input.
+func (p *painter) print(text string) { p.send(tea.Println(text)()) }
+
+func (p *painter) lines(text string) {
+	p.mu.Lock()
+	width := p.width
+	p.mu.Unlock()
+	p.print(lipgloss.Wrap(plain.Clean(text), width, " "))
+}
+
+func (p *painter) part(text string) {
+	p.text += plain.Clean(text)
+	if i := strings.LastIndex(p.text, "\n\n"); i > long && strings.Count(p.text[:i], "```")%2 == 0 {
+		p.print(p.markdown(p.text[:i]))
+		p.text = p.text[i+2:]
+	}
+	if now := time.Now(); now.Sub(p.last) >= often {
+		p.send(tail(p.markdown(p.text)))
+		p.last = now
+	}
+}
+
+func (p *painter) end() {
+	p.send(tail(""))
+	if strings.TrimSpace(p.text) != "" {
+		p.print(p.markdown(p.text))
+	}
+	p.text = ""
+}
+
+// markdown renders a text for the width of the terminal. A text that cannot be rendered
+// stays as it is.
+func (p *painter) markdown(text string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, err := glamour.NewTermRenderer(glamour.WithStandardStyle(p.style), glamour.WithWordWrap(max(10, p.width-4)))
+	if err != nil {
+		return text
+	}
+	if out, err := r.Render(text); err == nil {
+		text = strings.Trim(out, "\n")
+	}
+	return text
+}
