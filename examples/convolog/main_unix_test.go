@@ -19,9 +19,11 @@ import (
 	"github.com/convolog/convolog/examples/convolog/internal/postgres"
 	"github.com/convolog/convolog/internal/copytest"
 	"github.com/convolog/convolog/internal/pgtest"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -164,10 +166,30 @@ func TestCommands(t *testing.T) {
 	url := server.URL + "&schema=" + crand.Text()
 	convolog(t, 0, "session", "new", "main:cli:user", "--id", "alpha", "--url", url)
 	convolog(t, 0, "session", "add-message", "alpha", "--role", "user", "--content", "What does Porto cost?", "--url", url)
-	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "porto"}, {"export", "alpha"}, {"doctor"}, {"archive", "alpha"}} {
-		require.Contains(t, convolog(t, 0, append(args, "--url", url)...), map[bool]string{true: "alpha", false: ""}[args[0] == "session"])
+	for _, args := range [][]string{{"session", "list"}, {"pending"}, {"session", "show", "alpha"}, {"session", "search", "porto"}, {"session", "export", "alpha"}, {"doctor"}, {"session", "archive", "alpha"}} {
+		require.Contains(t, convolog(t, 0, append(args, "--url", url)...), map[bool]string{true: "alpha", false: ""}[args[len(args)-1] == "list" || args[0] == "pending"])
 	}
 	require.Contains(t, convolog(t, 2, "doctor", "--repair", "--url", url), "stores in databases have no files")
-	convolog(t, 3, "show", "beta", "--url", url)
+	convolog(t, 3, "session", "show", "beta", "--url", url)
 	require.Contains(t, convolog(t, 3, "session", "list", "--url", "postgres://127.0.0.1:1/none"), "none")
+}
+
+// A held call in a database is approved once.
+func TestInbox(t *testing.T) {
+	url := server.URL + "&schema=" + crand.Text()
+	store, _, err := postgres.Open(t.Context(), url)
+	require.NoError(t, err)
+	s, err := store.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{ID: "alpha"})
+	require.NoError(t, err)
+	answer := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: "call_1", Name: "pay", Input: []byte(`{}`)}}}
+	ids, err := s.Append(t.Context(), transcript.UserText("Pay."), &transcript.Response{Message: answer})
+	require.NoError(t, err)
+	require.NoError(t, turn.Decide(t.Context(), s, ids[len(ids)-1], transcript.Hold, "policy", ""))
+	require.Contains(t, convolog(t, 0, "pending", "--url", url), "pay {}")
+	convolog(t, 0, "approve", "alpha", "call_1", "--url", url)
+	require.Contains(t, convolog(t, 1, "reject", "alpha", "call_1", "--url", url), "already approved")
+	p, err := s.Pending(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, rebuild.Approved, p.Calls[0].State)
+	require.NoError(t, store.Close())
 }

@@ -24,7 +24,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/charmbracelet/x/term"
+	"golang.org/x/term"
 
 	"github.com/convolog/convolog/examples/convolog/internal/chat"
 	"github.com/convolog/convolog/examples/convolog/internal/postgres"
@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string) (err error) {
 	c := &chat.Chat{Store: store, Session: s}
 	c.Model, c.Guard = connect(*model)
 	c.Guard.Window = *window
-	if term.IsTerminal(os.Stdin.Fd()) && term.IsTerminal(os.Stdout.Fd()) && os.Getenv("TERM") != "dumb" {
+	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb" {
 		return c.Screen(ctx, os.Stdin, os.Stdout)
 	}
 	return c.Plain(ctx, os.Stdin, os.Stdout)

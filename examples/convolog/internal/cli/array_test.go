@@ -22,7 +22,7 @@ func TestImportArray(t *testing.T) {
 				require.NoError(t, os.WriteFile(file, []byte(data), 0o600))
 				require.Contains(t, sh.must(0, "import", file), "session chat-17 of agent main, "+step.want+" records are new")
 			}
-			require.Contains(t, sh.must(0, "show", "chat-17"), "and?")
+			require.Contains(t, sh.must(0, "session", "show", "chat-17"), "and?")
 			_, errs, code := sh.run("import", file, "--from", "claw0")
 			require.Equal(t, exitFailed, code)
 			require.Contains(t, errs, `"gemini"`)

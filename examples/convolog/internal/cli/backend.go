@@ -42,8 +42,12 @@ type backend interface {
 	hide(ctx context.Context, ref session.Ref, entries []string, off bool) ([]string, error)
 	// page returns up to n entries after an entry, or up to -n entries before it.
 	page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error)
+	// entry returns one entry of a message.
+	entry(ctx context.Context, ref session.Ref, id string) (transcript.Entry, error)
 	follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error]
 	searchIn(ctx context.Context, ref session.Ref, q search.Query) iter.Seq2[search.Hit, error]
+	// decide approves or rejects a held call, by the ID of its entry.
+	decide(ctx context.Context, ref session.Ref, entry string, verdict transcript.Verdict, by, reason string) error
 	health(ctx context.Context, ref session.Ref) (session.Health, error)
 	export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error
 

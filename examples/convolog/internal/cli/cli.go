@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,10 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"github.com/convolog/convolog/examples/convolog/internal/postgres"
+	"github.com/convolog/convolog/examples/convolog/internal/screen"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -38,34 +42,33 @@ const (
 func Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	code := run(ctx, os.Args[1:], &console{
+	terminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	con := &console{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
-		terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr),
-	})
+		terminal: terminal(os.Stdout), watched: terminal(os.Stderr), asked: terminal(os.Stdin) && terminal(os.Stderr),
+	}
+	if con.terminal {
+		con.columns, _, _ = term.GetSize(int(os.Stdout.Fd()))
+	}
+	code := run(ctx, os.Args[1:], con)
 	stop()
 	os.Exit(code)
 }
 
 func run(ctx context.Context, args []string, con *console) int {
-	c, err := parse(args, con)
-	if err == nil {
-		err = c.run(ctx)
-	}
+	c := &call{console: con, options: &options{}}
+	cmd, err := c.root(args).ExecuteContextC(ctx)
 	con.endProgress()
-	if errors.Is(err, errHelp) {
-		con.print(c.help())
-		err = con.failed
-	}
-	if err == nil {
+	if err = cmp.Or(err, con.failed); err == nil {
 		return 0
 	}
-	usage, misused := errors.AsType[usageError](err)
-	switch code := exitCode(err); {
+	switch usage, misused := errors.AsType[usageError](err); {
 	case errors.Is(err, errFound):
-	case c.json || slices.Contains(args, "--json") || slices.Contains(args, "-json"):
-		_ = json.NewEncoder(con.err).Encode(map[string]any{"error": err.Error(), "exit": code})
+	case c.json || slices.Contains(args, "--json"): // the latter after an error in the flags
+		line, _ := json.Marshal(map[string]any{"error": err.Error(), "exit": exitCode(err)})
+		_, _ = fmt.Fprintln(con.err, screen.JSON(string(line)))
 	case misused:
-		_, _ = fmt.Fprintf(con.err, "convolog: %s\nTry: convolog %s\n", printable(usage.text), usage.try)
+		_, _ = fmt.Fprintf(con.err, "convolog: %s\nTry: %s --help\n", printable(string(usage)), cmd.CommandPath())
 	default:
 		_, _ = fmt.Fprintln(con.err, "convolog:", printable(err.Error()))
 	}
@@ -92,31 +95,22 @@ func exitCode(err error) int {
 }
 
 // A usageError is an error in the command line.
-type usageError struct {
-	text string
-	try  string // the arguments that show help
-}
+type usageError string
 
 // Error returns the text.
-func (e usageError) Error() string { return e.text }
+func (e usageError) Error() string { return string(e) }
 
-var (
-	errHelp  = errors.New("the user asked for help")
-	errFound = errors.New("doctor has findings")
-)
+var errFound = errors.New("doctor has findings")
 
 // run opens the store that the command needs and carries it out.
 func (c *call) run(ctx context.Context) (err error) {
-	if c.command.do == nil {
-		return errHelp
-	}
 	if c.command.access != files && (c.command.access != looksOr || len(c.args) == 0) {
 		if c.backend, err = c.open(ctx); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, c.backend.Close()) }()
 	}
-	if len(c.args) > 0 && strings.HasPrefix(strings.TrimPrefix(c.command.args, "["), "SESSION") {
+	if len(c.args) > 0 && c.command.namesSession() {
 		if c.ref, err = c.named(ctx, c.args[0]); err != nil {
 			return err
 		}
@@ -127,7 +121,7 @@ func (c *call) run(ctx context.Context) (err error) {
 // open opens the store that the flags name.
 func (c *call) open(ctx context.Context) (backend, error) {
 	if c.url != "" && c.mask {
-		return nil, c.wrong("--mask is for a folder: a server or database masks its own store")
+		return nil, wrong("--mask is for a folder: a server or database masks its own store")
 	}
 	if isDatabase(c.url) {
 		store, _, err := postgres.Open(ctx, c.url)

@@ -1,14 +1,16 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
 
 	"github.com/convolog/convolog/examples/convolog/internal/screen"
 )
@@ -18,8 +20,10 @@ type console struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	columns  int  // the width of the terminal, or 0
 	terminal bool // out is a terminal
 	watched  bool // err is a terminal
+	asked    bool // in and err are terminals
 
 	progressing bool  // a line of progress on err is not ended
 	failed      error // the first error of a write to out
@@ -27,11 +31,6 @@ type console struct {
 
 // columns is the width of a terminal of unknown width.
 const columns = 80
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
 
 // printable returns a text without control characters for a terminal.
 func printable(text string) string { return screen.Printable(text, "\n\t") }
@@ -42,6 +41,12 @@ func (con *console) print(text string) {
 	}
 }
 
+// Write prints help.
+func (con *console) Write(text []byte) (int, error) {
+	con.print(string(text))
+	return len(text), con.failed
+}
+
 // width returns the number of columns of the terminal, or 0 if out is not a terminal.
 func (con *console) width() int {
 	if !con.terminal {
@@ -50,7 +55,7 @@ func (con *console) width() int {
 	if n, err := strconv.Atoi(con.getenv("COLUMNS")); err == nil && n >= 20 {
 		return n
 	}
-	return columns
+	return cmp.Or(con.columns, columns)
 }
 
 // cut returns a text on one line, shortened to a number of columns; 0 means no limit.
@@ -59,26 +64,16 @@ func cut(text string, width int) string {
 	if width <= 0 || len(text) <= width {
 		return text
 	}
-	used := 0
-	for i, r := range text {
-		if used += wide(r); used > width {
-			for ; i > 0 && used > width-1; used -= wide(r) {
-				var size int
-				r, size = utf8.DecodeLastRuneInString(text[:i])
-				i -= size
-			}
-			return text[:i] + "…"
+	used, kept := 0, 0
+	for g := uniseg.NewGraphemes(text); g.Next(); {
+		if used += g.Width(); used > width {
+			return text[:kept] + "…"
+		}
+		if used < width {
+			_, kept = g.Positions()
 		}
 	}
 	return text
-}
-
-// wide returns the number of columns of a letter.
-func wide(r rune) int {
-	if r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xff60 || r >= 0x1f300 && r <= 0x3fffd) {
-		return 2
-	}
-	return 1
 }
 
 // Colours of the output.
@@ -92,7 +87,7 @@ const (
 // paint makes a text printable, and colours it on a terminal unless NO_COLOR is set.
 func (con *console) paint(colour, text string) string {
 	text = printable(text)
-	if !con.terminal || con.getenv("NO_COLOR") != "" || con.getenv("TERM") == "dumb" {
+	if colour == "" || !con.terminal || con.getenv("NO_COLOR") != "" || con.getenv("TERM") == "dumb" {
 		return text
 	}
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
@@ -124,12 +119,23 @@ func (c *call) value(v any, text func()) error {
 	encoder := json.NewEncoder(&sb)
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(v)
-	lines := sb.String()
-	if c.terminal { // a file gets the lines unchanged, with valid checksums
-		lines = screen.JSON(lines)
-	}
-	c.print(lines)
+	c.print(screen.JSON(sb.String())) // export writes lines with valid checksums
 	return cmp.Or(err, c.failed)
+}
+
+// confirm asks a question on a terminal. Without a terminal it needs --yes.
+func (c *call) confirm(question string) error {
+	switch {
+	case c.yes:
+		return nil
+	case !c.asked || c.json:
+		return wrong("this deletes for good, and there is no terminal for a question: --yes confirms it")
+	}
+	_, _ = io.WriteString(c.err, printable(question+" [y/N] "))
+	if answer, _ := bufio.NewReader(c.in).ReadString('\n'); !strings.EqualFold(strings.TrimSpace(answer), "y") {
+		return errors.New("nothing was deleted")
+	}
+	return nil
 }
 
 func (c *call) say(format string, args ...any) {

@@ -31,6 +31,8 @@ type shell struct {
 	env    map[string]string
 	in     string
 	screen bool // whether the output is a terminal
+
+	elsewhere string // a file of another program
 }
 
 // overFolder returns a shell over a new folder.
@@ -67,7 +69,7 @@ func (sh *shell) run(args ...string) (out, errs string, code int) {
 
 func (sh *shell) console(out, errs io.Writer) *console {
 	return &console{
-		in: strings.NewReader(sh.in), out: out, err: errs, terminal: sh.screen, watched: sh.screen,
+		in: strings.NewReader(sh.in), out: out, err: errs, terminal: sh.screen, watched: sh.screen, asked: sh.screen,
 		getenv: func(name string) string { return sh.env[name] },
 	}
 }
@@ -120,6 +122,7 @@ const foreign = `{"type": "user", "content": "hi from claw0", "ts": 1771927201.5
 // output.
 func script(sh *shell) [][]string {
 	file := filepath.Join(sh.TempDir(), "elsewhere.jsonl")
+	sh.elsewhere = file
 	require.NoError(sh, os.WriteFile(file, []byte(foreign), 0o600))
 	return [][]string{
 		{"new", "session", "new", "main:cli:user", "--id", "alpha", "--title", "Porto", "--for", "alice"},
@@ -131,39 +134,44 @@ func script(sh *shell) [][]string {
 		{"list", "session", "list"},
 		{"list-one", "session", "list", "--limit", "1", "--owner", "alice"},
 		{"get", "session", "get", "alpha"},
-		{"show", "show", "alpha"},
-		{"show-last", "show", "alpha", "--last", "1"},
-		{"title", "title", "alpha"},
-		{"title-set", "title", "beta", "Second <of> two"},
-		{"search", "search", "euro*", "--in", "alpha"},
-		{"search-all", "search", "(?i)PORTO", "--regexp", "--role", "user"},
-		{"search-ranked", "search", "porto", "weather", "--ranked"},
-		{"fork", "fork", "alpha", "--id", "gamma"},
-		{"hide", "hide", "gamma", "LAST"},
-		{"unhide", "unhide", "gamma", "LAST"},
+		{"show", "session", "show", "alpha"},
+		{"show-last", "session", "show", "alpha", "--last", "1"},
+		{"title", "session", "title", "alpha"},
+		{"title-set", "session", "title", "beta", "Second <of> two"},
+		{"search", "session", "search", "euro*", "--in", "alpha"},
+		{"search-all", "session", "search", "(?i)PORTO", "--regexp", "--role", "user"},
+		{"search-ranked", "session", "search", "porto", "weather", "--ranked"},
+		{"fork", "session", "fork", "alpha", "--id", "gamma"},
+		{"hide", "session", "hide", "gamma", "LAST"},
+		{"unhide", "session", "unhide", "gamma", "LAST"},
+		{"hold"}, // two calls, through the library
+		{"pending", "pending"},
+		{"approve", "approve", "gamma", "call_1"},
+		{"reject", "reject", "gamma", "call_2", "--reason", "too expensive"},
+		{"pending-after", "pending", "--agent", "main"},
 		{"commit", "session", "commit", "alpha"},
 		{"commit-again", "session", "commit", "alpha"},
-		{"stats", "stats", "alpha"},
-		{"stats-all", "stats"},
-		{"usage", "usage", "alpha"},
-		{"usage-all", "usage"},
+		{"stats", "session", "stats", "alpha"},
+		{"stats-all", "session", "stats"},
+		{"usage", "session", "usage", "alpha"},
+		{"usage-all", "session", "usage"},
 		{"prune-n", "prune", "--max-sessions", "1", "-n"},
 		{"prune", "prune", "--max-sessions", "1", "--force"},
-		{"archive", "archive", "gamma"},
+		{"archive", "session", "archive", "gamma"},
 		{"list-archived", "session", "list", "--state", "archived"},
-		{"restore", "restore", "gamma"},
-		{"export", "export", "gamma"},
-		{"export-request", "export", "gamma", "--as", "anthropic", "--model", "m"},
+		{"restore", "session", "restore", "gamma"},
+		{"export", "session", "export", "gamma"},
+		{"export-request", "session", "export", "gamma", "--format", "anthropic", "--model", "m"},
 		{"import", "import", file},
 		{"import-again", "import", file},
 		{"doctor", "doctor"},
 		{"trash", "session", "delete", "gamma"},
 		{"list-trashed", "session", "list", "--state", "trashed"},
-		{"restore-trashed", "restore", "gamma"},
-		{"delete", "session", "delete", "gamma", "--now"},
-		{"removed", "removed"},
-		{"usage-left", "usage"},
-		{"erase-plan", "erase", "--owner", "alice"},
+		{"restore-trashed", "session", "restore", "gamma"},
+		{"delete", "session", "delete", "gamma", "--now", "--yes"},
+		{"removed", "session", "removed"},
+		{"usage-left", "session", "usage"},
+		{"erase-plan", "erase", "--owner", "alice", "-n"},
 		{"erase", "erase", "alpha", "--yes"},
 		{"list-left", "session", "list", "--state", "any"},
 	}
@@ -178,10 +186,14 @@ func TestCommands(t *testing.T) {
 			sh.in = "And in winter?"
 			last := ""
 			for _, step := range script(sh) {
+				if step[0] == "hold" {
+					sh.hold("gamma")
+					continue
+				}
 				if i := slices.Index(step, "LAST"); i > 0 {
 					if last == "" {
 						var e struct{ ID string }
-						require.NoError(t, json.Unmarshal([]byte(sh.must(0, "show", "gamma", "--last", "1", "--json")), &e))
+						require.NoError(t, json.Unmarshal([]byte(sh.must(0, "session", "show", "gamma", "--last", "1", "--json")), &e))
 						last = e.ID
 					}
 					step[i] = last
@@ -190,7 +202,7 @@ func TestCommands(t *testing.T) {
 				for line := range strings.Lines(out) {
 					require.True(t, json.Valid([]byte(strings.NewReplacer(`"N"`, "1").Replace(line))), "%s: %s", step[0], line)
 				}
-				golden(t, step[0], out)
+				golden(t, step[0]+".json", out)
 				for _, c := range commands() {
 					if strings.Contains(" "+strings.Join(step[1:], " ")+" ", " "+c.name+" ") {
 						covered[c.name] = true
@@ -200,16 +212,59 @@ func TestCommands(t *testing.T) {
 		})
 	}
 	for _, c := range commands() {
-		if c.access != files && c.name != "follow" { // which has tests of its own
+		if c.access != files && c.name != "session follow" { // which has tests of its own
 			require.True(t, covered[c.name], "no test of convolog %s --json", c.name)
 		}
 	}
 }
 
+// Every command over a store prints the same text over a folder and over a URL.
+func TestCommandsText(t *testing.T) {
+	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
+		t.Run(name, func(t *testing.T) {
+			sh := open(t)
+			sh.in = "And in winter?"
+			var all strings.Builder
+			for _, step := range script(sh) {
+				if step[0] == "hold" {
+					sh.hold("gamma")
+					continue
+				}
+				if i := slices.Index(step, "LAST"); i > 0 {
+					continue // TestCommands hides an entry
+				}
+				step = slices.DeleteFunc(step[1:], func(arg string) bool { return arg == "--json" })
+				fmt.Fprintf(&all, "$ convolog %s\n%s", strings.Join(step, " "), sh.must(0, step...))
+			}
+			text := strings.ReplaceAll(strings.NewReplacer(sh.store[1], "STORE", sh.dir, "STORE").Replace(all.String()), filepath.Dir(sh.elsewhere), "DIR")
+			golden(t, "text.txt", steadyText(text))
+		})
+	}
+}
+
+var volatileText = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`\b[0-9a-f]{8,10}\b`), "SHORTID"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d( \d\d:\d\d)?|just now|\d+ (min|h) ago`), "TIME"},
+	{regexp.MustCompile(`\d{3,}( bytes?|\n)`), "N$1"},
+	{regexp.MustCompile(` {2,}`), "  "}, // the width of a column goes by the times
+}
+
+// steadyText is steady for texts, which have short IDs, ages and sizes.
+func steadyText(text string) string {
+	text = steady(text)
+	for _, v := range volatileText {
+		text = v.pattern.ReplaceAllString(text, v.with)
+	}
+	return text
+}
+
 // golden compares an output with a file of testdata.
 func golden(t testing.TB, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".json")
+	file := filepath.Join("testdata", name)
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
@@ -230,7 +285,7 @@ func TestFollow(t *testing.T) {
 			r, w := io.Pipe()
 			code := make(chan int, 1)
 			go func() {
-				code <- run(ctx, append([]string{"follow", "alpha", "--json"}, sh.store...), sh.console(w, io.Discard))
+				code <- run(ctx, append([]string{"session", "follow", "alpha", "--json"}, sh.store...), sh.console(w, io.Discard))
 				_ = w.Close()
 			}()
 			lines, got := json.NewDecoder(r), ""
@@ -245,7 +300,7 @@ func TestFollow(t *testing.T) {
 			cancel()
 			go func() { _, _ = io.Copy(io.Discard, r) }()
 			require.Zero(t, <-code)
-			golden(t, "follow", steady(got))
+			golden(t, "follow.json", steady(got))
 		})
 	}
 }
@@ -258,17 +313,17 @@ func TestFiles(t *testing.T) {
 	file := filepath.Join(dir, "elsewhere.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(foreign), 0o600))
 	plain := func(text string) string { return steady(strings.ReplaceAll(text, dir, "DIR")) }
-	golden(t, "inspect", plain(sh.must(0, "inspect", "--json", file)))
-	golden(t, "convert", plain(sh.must(0, "convert", file, filepath.Join(dir, "out"), "--to", "jsonl", "-json")))
-	golden(t, "convert-n", plain(sh.must(0, "convert", "-n", file, filepath.Join(dir, "other"), "--to", "markdown", "-json")))
+	golden(t, "inspect.json", plain(sh.must(0, "inspect", "--json", file)))
+	golden(t, "convert.json", plain(sh.must(0, "convert", file, filepath.Join(dir, "out"), "--to", "jsonl", "--json")))
+	golden(t, "convert-n.json", plain(sh.must(0, "convert", "-n", file, filepath.Join(dir, "other"), "--to", "markdown", "--json")))
 	require.NoDirExists(t, filepath.Join(dir, "other"))
 
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	sh.must(0, "import", file, "--dir", from)
-	golden(t, "copy-n", sh.must(0, "copy", from, to, "-n", "--json"))
+	golden(t, "copy-n.json", sh.must(0, "copy", from, to, "-n", "--json"))
 	require.NoDirExists(t, to)
-	golden(t, "copy", sh.must(0, "copy", from, to, "--json"))
-	golden(t, "copy-again", sh.must(0, "copy", from, to, "--json"))
+	golden(t, "copy.json", sh.must(0, "copy", from, to, "--json"))
+	golden(t, "copy-again.json", sh.must(0, "copy", from, to, "--json"))
 	require.Equal(t, sh.must(0, "session", "list", "--dir", from), sh.must(0, "session", "list", "--dir", to))
 	require.Equal(t, "1 session, 0 new: 0 lines and 0 blobs would be copied.\n", sh.must(0, "copy", "-n", from, to))
 	sh.must(0, "session", "add-message", "main:claw0:elsewhere", "--role", "user", "--content", "more", "--dir", to)

@@ -18,9 +18,6 @@ import (
 )
 
 func copyStore(ctx context.Context, c *call) (err error) {
-	if err := c.local(); err != nil {
-		return err
-	}
 	do, open, done := exchange.Copy, c.copyFrom, "copied"
 	if c.command.name == "merge" {
 		if c.args[1], err = c.storeOf(c.args[1]); err != nil {
@@ -95,7 +92,7 @@ func (c *call) copyTo(ctx context.Context, name string) (*session.Store, blobs.S
 	a, err := os.Stat(c.args[0])
 	b, absent := os.Stat(name)
 	if err == nil && absent == nil && os.SameFile(a, b) {
-		return nil, nil, c.wrong("%s and %s are the same folder", c.args[0], name)
+		return nil, nil, wrong("%s and %s are the same folder", c.args[0], name)
 	}
 	if c.dryRun && errors.Is(absent, fs.ErrNotExist) {
 		return session.OpenDriver(memdriver.New(nil), nil), blobs.Memory(), nil
@@ -109,7 +106,7 @@ func (c *call) database(ctx context.Context, url string) (*session.Store, blobs.
 	case isDatabase(url):
 		return postgres.Open(ctx, url)
 	case strings.HasPrefix(url, "http"):
-		return nil, nil, c.wrong(c.command.name+" works on folders and databases, not over a server such as %s: name the folder or database of the server", url)
+		return nil, nil, wrong("%s works on folders and databases, not over a server such as %s: name the folder or database of the server", c.command.name, url)
 	}
-	return nil, nil, c.wrong("%s is not a folder, and not the URL of a database, which begins with postgres://", url)
+	return nil, nil, wrong("%s is not a folder, and not the URL of a database, which begins with postgres://", url)
 }

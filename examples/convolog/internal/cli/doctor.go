@@ -73,11 +73,11 @@ func damaged(d transcript.Damage) finding {
 func doctor(ctx context.Context, c *call) error {
 	look := c.examine
 	if len(c.args) > 0 {
-		if err := c.local(); err != nil {
-			return err
+		if c.url != "" {
+			return wrong("doctor looks into files without --url")
 		}
 		if c.repair {
-			return c.wrong("--repair is for the store of --dir, not for single files")
+			return wrong("--repair is for the store of --dir, not for single files")
 		}
 		look = c.examineFiles
 	}

@@ -72,7 +72,7 @@ func (sh *shell) diagnose(args ...string) (found, repaired []string) {
 // said returns the conversation of each session, the index aside.
 func (sh *shell) said(id string) string {
 	sh.Helper()
-	return sh.must(0, "show", id, "--json")
+	return sh.must(0, "session", "show", id, "--json")
 }
 
 // Doctor explains stores as crashes leave them and changes nothing. A repair loses
@@ -108,8 +108,8 @@ func TestDoctorOnCrashes(t *testing.T) {
 		whole.must(0, "session", "add-message", id, "--role", "user", "--content", "one")
 		whole.must(0, "session", "add-message", id, "--role", "assistant", "--content", "two")
 	}
-	whole.must(0, "fork", "other", "--id", "old")
-	whole.must(0, "archive", "old")
+	whole.must(0, "session", "fork", "other", "--id", "old")
+	whole.must(0, "session", "archive", "old")
 	said := whole.said("other") + whole.said("alpha")
 	for _, c := range []struct {
 		name         string
@@ -213,7 +213,7 @@ func TestDoctorOnCrashes(t *testing.T) {
 func TestDoctorWithoutAFolderOfTranscripts(t *testing.T) {
 	sh := overFolder(t)
 	sh.must(0, "session", "new", "--id", "alpha")
-	sh.must(0, "archive", "alpha")
+	sh.must(0, "session", "archive", "alpha")
 	sessions := filepath.Join(sh.dir, "agents", "main", "sessions")
 	require.NoError(t, os.Remove(sessions))
 	_, errs, code := sh.run("doctor")
@@ -384,9 +384,9 @@ func TestDoctorMissing(t *testing.T) {
 	require.NoError(t, os.Rename(placeholder, filepath.Join(folder, "alpha.jsonl")))
 	sh.must(0, "doctor")
 	require.NoError(t, os.Remove(filepath.Join(folder, "alpha.jsonl")))
-	sh.must(0, "session", "delete", "alpha", "--now")
+	sh.must(0, "session", "delete", "alpha", "--now", "--yes")
 	sh.must(0, "doctor")
-	sh.must(exitAbsent, "session", "delete", "alpha", "--now")
+	sh.must(exitAbsent, "session", "delete", "alpha", "--now", "--yes")
 }
 
 // Lists and doctor mark a session whose time is ahead.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/examples/internal/home"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,12 +44,12 @@ func TestDoctorCannotRepair(t *testing.T) {
 func TestDefaultFolderIsALink(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.Mkdir("other", 0o700))
-	require.NoError(t, os.Symlink("other", defaultDir))
+	require.NoError(t, os.Symlink("other", home.Default))
 	sh := &shell{TB: t}
 	for _, args := range [][]string{{"session", "new"}, {"session", "list"}, {"doctor", "--repair"}, {"serve", "--addr", "127.0.0.1:0"}} {
 		_, errs, code := sh.run(args...)
 		require.Equal(t, exitFailed, code, args)
-		require.Contains(t, errs, defaultDir+" is a symbolic link to other", args)
+		require.Contains(t, errs, home.Default+" is a symbolic link to other", args)
 	}
 	require.NoDirExists(t, "other/agents")
 	sh.must(0, "session", "new", "--dir", "other")

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
@@ -67,37 +68,29 @@ func (c *call) importOptions() exchange.ImportOptions {
 }
 
 func export(ctx context.Context, c *call) error {
-	if as := cmp.Or(c.as, "jsonl"); as != "jsonl" && as != "markdown" && as != "html" && renderers[as] == nil {
-		return c.wrong("there is no form %q, only jsonl, markdown, html and %v", as, slices.Sorted(maps.Keys(renderers)))
+	if as := cmp.Or(c.format, "jsonl"); as != "jsonl" && as != "markdown" && as != "html" && renderers[as] == nil {
+		return wrong("there is no format %q, only jsonl, markdown, html and %v", as, slices.Sorted(maps.Keys(renderers)))
 	}
-	if c.json && (c.as == "markdown" || c.as == "html") {
-		return c.wrong("%s is not JSON", c.as)
+	if c.json && (c.format == "markdown" || c.format == "html") {
+		return wrong("%s is not JSON", c.format)
 	}
-	return c.backend.export(ctx, c.ref, c.as, c.model, c.out)
-}
-
-// local returns an error if --url is set, for a command that cannot work over a server.
-func (c *call) local() error {
-	if c.url != "" {
-		return c.wrong("%s works on files, not over a server: leave out --url", c.command.name)
+	if !c.terminal {
+		return c.backend.export(ctx, c.ref, c.format, c.model, c.out)
 	}
-	return nil
+	var sb strings.Builder
+	err := c.backend.export(ctx, c.ref, c.format, c.model, &sb)
+	c.print(printable(sb.String()))
+	return cmp.Or(err, c.failed)
 }
 
 func inspectFiles(_ context.Context, c *call) error {
-	if err := c.local(); err != nil {
-		return err
-	}
 	return inspect.Run(c.out, c.json, c.args)
 }
 
 func convertFiles(ctx context.Context, c *call) error {
-	if err := c.local(); err != nil {
-		return err
-	}
 	job, err := convert.New(c.args, c.to, c.model, c.dryRun)
 	if err != nil {
-		return c.wrong("%s", err)
+		return wrong("%s", err)
 	}
 	job.Import, job.From = c.importOptions(), c.from
 	job.Open = func(dir string, readOnly bool) (*session.Store, error) {
@@ -109,9 +102,6 @@ func convertFiles(ctx context.Context, c *call) error {
 }
 
 func serveFolder(ctx context.Context, c *call) (err error) {
-	if err := c.local(); err != nil {
-		return err
-	}
 	if err := home.Check(c.dir); err != nil {
 		return err
 	}
@@ -127,7 +117,7 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	}
 	defer func() { _ = listener.Close() }() // the server closes it first
 	if addr, ok := listener.Addr().(*net.TCPAddr); c.token == "" && (!ok || !addr.IP.IsLoopback()) {
-		return c.wrong("without a token the address must be a loopback address, such as 127.0.0.1:1933")
+		return wrong("without a token the address must be a loopback address, such as 127.0.0.1:1933")
 	}
 	where, secret, file := "http://"+listener.Addr().String(), c.token, ""
 	if secret == "" { // without a token, a proxy or another user would be the administrator
@@ -140,7 +130,7 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	var memories *memory.Store
 	if c.memories != "" {
 		if c.model == "" {
-			return c.wrong("--memories needs the --model that extracts them")
+			return wrong("--memories needs the --model that extracts them")
 		}
 		client := httpclient.Messages(c.memories, c.getenv("ANTHROPIC_API_KEY"))
 		if memories, err = memoriesOf(c.dir, memory.Model{Client: client, Name: c.model}); err != nil {

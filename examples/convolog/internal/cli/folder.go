@@ -158,6 +158,20 @@ func (f *folder) page(ctx context.Context, ref session.Ref, entry string, n int)
 	return with(ctx, f, ref, func(s *session.Session) ([]transcript.Entry, error) { return search.Page(ctx, s, entry, n) })
 }
 
+func (f *folder) entry(ctx context.Context, ref session.Ref, id string) (transcript.Entry, error) {
+	return with(ctx, f, ref, func(s *session.Session) (transcript.Entry, error) { return first(search.Window(ctx, s, id, 0, 0)) })
+}
+
+func first(entries []transcript.Entry, err error) (transcript.Entry, error) {
+	if err == nil && len(entries) == 0 {
+		err = session.ErrNoEntry
+	}
+	if err != nil {
+		return transcript.Entry{}, err
+	}
+	return entries[0], nil
+}
+
 func (f *folder) follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error] {
 	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[transcript.Entry, error] { return s.Follow(ctx, after) })
 }
@@ -208,6 +222,13 @@ func within[T any](ctx context.Context, f *folder, ref session.Ref, do func(*ses
 		}
 		do(s)(yield)
 	}
+}
+
+func (f *folder) decide(ctx context.Context, ref session.Ref, entry string, verdict transcript.Verdict, by, reason string) error {
+	_, err := with(ctx, f, ref, func(s *session.Session) (struct{}, error) {
+		return struct{}{}, turn.Decide(ctx, s, entry, verdict, by, reason)
+	})
+	return err
 }
 
 func (f *folder) health(ctx context.Context, ref session.Ref) (session.Health, error) {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/erase"
@@ -126,19 +128,21 @@ func removed(ctx context.Context, c *call) error {
 		if len(all) == 0 {
 			c.say("No session was deleted.")
 		}
+		var rows [][]string
 		for _, r := range all {
-			c.say("%-36s  %s  %-5s  %s", r.ID, stamp(r.At), r.Rule, count(r.Size, "byte"))
+			rows = append(rows, []string{r.ID, age(r.At, time.Now()), r.Rule, strconv.FormatInt(r.Size, 10)})
 		}
+		c.table("ID DELETED RULE BYTES", rows)
 	})
 }
 
 func prune(ctx context.Context, c *call) error {
 	r := c.retention
 	if r.MaxSessions < 0 || r.MaxBytes < 0 || r.PerKey < 0 {
-		return c.wrong("a limit is less than 0")
+		return wrong("a limit is less than 0")
 	}
 	if !r.TTL && r.Default == 0 && r.Trash == 0 && r.MaxSessions == 0 && r.MaxBytes == 0 && r.PerKey == 0 {
-		return c.wrong("choose what to put away: --older-than, --trash-for, --ttl, --max-sessions, --max-bytes or --per-key")
+		return wrong("choose what to put away: --older-than, --trash-for, --ttl, --max-sessions, --max-bytes or --per-key")
 	}
 	plan, err := c.backend.PlanRetention(ctx, r)
 	if err != nil {
@@ -146,6 +150,11 @@ func prune(ctx context.Context, c *call) error {
 	}
 	if c.dryRun {
 		return c.value(plan, func() { c.say("%s", strings.TrimSpace(plan.String())) })
+	}
+	if r.Delete {
+		if err := c.confirm(fmt.Sprintf("Delete %s for good?", count(len(plan.Items), "session"))); err != nil {
+			return err
+		}
 	}
 	c.progress("carrying out the plan for %s", count(len(plan.Items), "session"))
 	report, err := c.backend.Apply(ctx, plan)
@@ -187,7 +196,7 @@ func eraseData(ctx context.Context, c *call) error {
 	what := erase.Erasure{Owner: c.list.Owner}
 	c.list.Owner = ""
 	if what.Owner == "" && len(c.args) == 0 || what.Owner != "" && len(c.args) > 0 {
-		return c.wrong("name a session, or an owner with --owner, but not both")
+		return wrong("name a session, or an owner with --owner, but not both")
 	}
 	switch len(c.args) {
 	case 0:
@@ -203,13 +212,16 @@ func eraseData(ctx context.Context, c *call) error {
 	if len(c.args) > 1 && len(plan.Places) == 0 {
 		return fmt.Errorf("session %s contains none of these entries, so nothing is erased: %w", c.ref.ID, session.ErrNoEntry)
 	}
-	if !c.yes {
-		return c.value(plan, func() {
+	if c.dryRun {
+		return c.value(plan, func() { c.places(plan.Places) })
+	}
+	if len(plan.Places) > 0 && !c.yes {
+		if !c.json {
 			c.places(plan.Places)
-			if len(plan.Places) > 0 {
-				c.say("Nothing was erased. --yes erases this data for good.")
-			}
-		})
+		}
+		if err := c.confirm("Erase this data for good?"); err != nil {
+			return err
+		}
 	}
 	report, err := c.backend.Erase(ctx, plan)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestImportZone(t *testing.T) {
 				args = append(args, "--zone", zone)
 			}
 			require.Contains(t, sh.must(0, args...), "Lost: 1 zone.")
-			require.Contains(t, sh.must(0, "show", "s1", "--json"), want)
+			require.Contains(t, sh.must(0, "session", "show", "s1", "--json"), want)
 		}
 	}
 	sh := overURL(t)

@@ -306,7 +306,7 @@ func missing(name string) (found []finding) {
 // their locks. It changes no complete line.
 func (f *folder) repair(ctx context.Context) (err error) {
 	if f.dir == "" {
-		return usageError{"--repair is for a folder: stores in databases have no files", "help doctor"}
+		return usageError("--repair is for a folder: stores in databases have no files")
 	}
 	before, _ := f.leftovers(ctx) // opening or listing the store below reports the same error
 	for _, b := range before {

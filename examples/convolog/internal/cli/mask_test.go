@@ -20,7 +20,7 @@ func TestMask(t *testing.T) {
 	sh.must(0, "session", "add-message", "two", "--role", "user", "--content", "and password=Hunter27")
 	require.Empty(t, storetest.Grep(t, sh.dir, storetest.Secret))
 	require.Empty(t, storetest.Grep(t, sh.dir, "Hunter27"))
-	require.Contains(t, sh.must(0, "show", "two"), "password=[masked]")
+	require.Contains(t, sh.must(0, "session", "show", "two"), "password=[masked]")
 	require.NotContains(t, sh.must(0, "session", "list"), "_settings")
 	sh.must(0, "doctor")
 

@@ -80,5 +80,5 @@ func TestServeMemories(t *testing.T) {
 	sh.must(0, "doctor")
 	sh.must(0, "erase", "--owner", "default", "--yes")
 	require.Empty(t, files())
-	sh.must(exitAbsent, "show", "one")
+	sh.must(exitAbsent, "session", "show", "one")
 }

@@ -145,7 +145,7 @@ func (c *call) storeOf(name string) (string, error) {
 	}
 	root, err := rootOf(name)
 	if err != nil {
-		return "", c.wrong("%s is not in the folder of a store: name a folder; merge makes a new one", name)
+		return "", wrong("%s is not in the folder of a store: name a folder; merge makes a new one", name)
 	}
 	return root, nil
 }

@@ -55,12 +55,12 @@ func TestConflictCopies(t *testing.T) {
 
 			plan := sh.must(0, "merge", "-n", other, sh.dir)
 			require.Contains(t, plan, "2 lines and 0 blobs would be merged")
-			require.NotContains(t, sh.must(0, "show", "alpha"), "Monday.")
+			require.NotContains(t, sh.must(0, "session", "show", "alpha"), "Monday.")
 			said := sh.must(0, "merge", other, file) // a transcript means its store
 			require.Contains(t, said, "1 session, 0 new: 2 lines and 0 blobs merged.")
-			require.Contains(t, sh.must(0, "show", "alpha"), "No.")
-			require.NotContains(t, sh.must(0, "show", "alpha"), "Friday.")
-			require.Contains(t, sh.must(0, "search", "Friday"), "Friday.")
+			require.Contains(t, sh.must(0, "session", "show", "alpha"), "No.")
+			require.NotContains(t, sh.must(0, "session", "show", "alpha"), "Friday.")
+			require.Contains(t, sh.must(0, "session", "search", "Friday"), "Friday.")
 			require.Contains(t, sh.must(0, "merge", other, sh.dir), "0 lines and 0 blobs merged.")
 			left, err := os.ReadFile(other)
 			require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestOtherConflictCopies(t *testing.T) {
 	}
 	copied, err := os.ReadFile(filepath.Join(agent, "sessions.jsonl"))
 	require.NoError(t, err)
-	sh.must(0, "archive", "beta")
+	sh.must(0, "session", "archive", "beta")
 	packed, err := os.ReadFile(filepath.Join(agent, "archive", "beta.jsonl.gz"))
 	require.NoError(t, err)
 	sh.must(0, "session", "delete", "beta", "--yes")
@@ -96,10 +96,10 @@ func TestOtherConflictCopies(t *testing.T) {
 	require.ElementsMatch(t, []string{"conflict-copy", "conflict-copy", "(stranger)"}, found)
 	require.Contains(t, doctorText(sh), "entries that the store lacks")
 	require.Contains(t, sh.must(0, "merge", filepath.Join(agent, "sessions", "alpha 2.jsonl"), sh.dir), "1 session, 1 new")
-	require.Contains(t, sh.must(0, "show", "alpha"), "of alpha")
+	require.Contains(t, sh.must(0, "session", "show", "alpha"), "of alpha")
 	other := overFolder(t)
 	require.Contains(t, sh.must(0, "merge", filepath.Join(agent, "archive", "beta (conflict).jsonl.gz"), other.dir), "1 session, 1 new")
-	require.Contains(t, other.must(0, "show", "beta"), "of beta")
+	require.Contains(t, other.must(0, "session", "show", "beta"), "of beta")
 }
 
 // The stores of two machines, and a transcript without a store.
@@ -118,17 +118,17 @@ func TestMergeStores(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(a.must(0, "merge", b.dir, a.dir, "--json")), &report))
 	require.Equal(t, 2, report.Sessions)
 	require.Equal(t, 1, report.Forks)
-	require.Contains(t, a.must(0, "session", "list", "--owner", "ada"), report.Notable[0].Fork.ID)
+	require.Contains(t, a.must(0, "session", "list", "--owner", "ada"), end(report.Notable[0].Fork.ID, 8))
 	require.Contains(t, a.must(0, "import", a.dir, "--dir", b.dir), "it is in the store: convolog merge adds the entries that it lacks")
 	a.must(0, "merge", a.dir, b.dir)
 	require.Equal(t, a.must(0, "session", "list"), b.must(0, "session", "list"))
 
 	file, dir := filepath.Join(t.TempDir(), "export.jsonl"), filepath.Join(t.TempDir(), "new")
-	require.NoError(t, os.WriteFile(file, []byte(a.must(0, "export", "alpha")), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(a.must(0, "session", "export", "alpha")), 0o600))
 	for range 2 {
 		a.must(0, "merge", file, dir)
 	}
-	require.Equal(t, a.must(0, "export", "alpha"), a.must(0, "export", "alpha", "--dir", dir))
+	require.Equal(t, a.must(0, "session", "export", "alpha"), a.must(0, "session", "export", "alpha", "--dir", dir))
 	require.NoError(t, os.WriteFile(file, []byte("hello\n"), 0o600))
 	_, errs, code := a.run("merge", file, dir)
 	require.Equal(t, exitFailed, code)

@@ -47,7 +47,7 @@ func newRemote(base, secret, dir string) (*remote, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usageError{fmt.Sprintf("%q is not the URL of a server: write it as %s; the convolog of session/driver/pgdriver opens databases", base, defaultURL), "help"}
+		return nil, wrong("%q is not the URL of a server or of a database: write http://... or postgres://...", base)
 	}
 	return &remote{strings.TrimSuffix(base, "/"), cmp.Or(secret, token.Find(dir, u))}, nil
 }
@@ -266,6 +266,11 @@ func (r *remote) page(ctx context.Context, ref session.Ref, entry string, n int)
 	return page.Entries, err
 }
 
+func (r *remote) entry(ctx context.Context, ref session.Ref, id string) (transcript.Entry, error) {
+	page, err := ask[struct{ Entries []transcript.Entry }](ctx, r, http.MethodGet, at(ref, "/entries/"+url.PathEscape(id)), nil)
+	return first(page.Entries, err)
+}
+
 func (r *remote) PlanRetention(ctx context.Context, want retain.Policy) (retain.Plan, error) {
 	return ask[retain.Plan](ctx, r, http.MethodPost, "/retention", want)
 }
@@ -284,6 +289,11 @@ func (r *remote) Erase(ctx context.Context, plan erase.Plan) (erase.Receipt, err
 	return ask[erase.Receipt](ctx, r, http.MethodPost, "/erase/apply", plan)
 }
 
+func (r *remote) decide(ctx context.Context, ref session.Ref, entry string, verdict transcript.Verdict, _, reason string) error {
+	_, err := ask[struct{}](ctx, r, http.MethodPost, at(ref, "/calls/"+url.PathEscape(entry)+"/decision"), map[string]string{"verdict": string(verdict), "reason": reason})
+	return err
+}
+
 func (r *remote) health(ctx context.Context, ref session.Ref) (session.Health, error) {
 	return ask[session.Health](ctx, r, http.MethodGet, at(ref, "/health"), nil)
 }
@@ -293,7 +303,7 @@ func (r *remote) file(session.Info) string { return "" } // a server does not re
 func (r *remote) leftovers(context.Context) ([]finding, error) { return nil, nil }
 
 func (r *remote) repair(context.Context) error {
-	return usageError{"--repair needs the files: run it on the machine of the folder, with --dir", "help doctor"}
+	return usageError("--repair needs the files: run it on the machine of the folder, with --dir")
 }
 
 func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error {
@@ -310,7 +320,7 @@ func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, 
 // afterwards; agents, keys and parents are losses.
 func (r *remote) take(ctx context.Context, name string, sessions iter.Seq[exchange.Source], opts exchange.ImportOptions, report func(convert.Result) error) error {
 	if opts.For != "" || opts.Zone != nil || opts.DryRun {
-		return usageError{"--for, --zone and -n are for a folder: a server gives new sessions to the holder of the token", "help import"}
+		return usageError("--for, --zone and -n are for a folder: a server gives new sessions to the holder of the token")
 	}
 	var unread error
 	files, of := convert.Files(name), map[string][]exchange.Source{}

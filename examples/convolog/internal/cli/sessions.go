@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// named returns the session with a name: an ID, a key, or the beginning of an ID.
+// named returns the session with a name: an ID, a key, or the beginning or end of an ID.
 func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	ref := session.Ref{Agent: cmp.Or(c.list.Agent, "main"), ID: name}
 	if !strings.ContainsAny(name, ":/") {
@@ -33,7 +33,7 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 		}
 	}
 	opts := session.ListOptions{Key: session.Key{Agent: c.list.Agent}, State: session.AnyState}
-	if slices.Contains([]string{"restore", "session delete", "erase"}, c.command.name) {
+	if slices.Contains([]string{"session restore", "session delete", "erase"}, c.command.name) {
 		opts.State = session.EveryState
 	}
 	infos, err := c.backend.List(ctx, &opts)
@@ -46,7 +46,7 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	for _, fit := range []func(session.Info) bool{
 		func(i session.Info) bool { return i.Key == name && i.Current },
 		func(i session.Info) bool { return i.ID == name || i.Key == name },
-		func(i session.Info) bool { return strings.HasPrefix(i.ID, name) },
+		func(i session.Info) bool { return strings.HasPrefix(i.ID, name) || strings.HasSuffix(i.ID, name) },
 	} {
 		switch found := fits(fit); len(found) {
 		case 0:
@@ -59,7 +59,7 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	if c.now { // delete --now can remove a session whose transcript is missing
 		return ref, nil
 	}
-	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins with it: %w", name, fs.ErrNotExist)
+	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins or ends with it: %w", name, fs.ErrNotExist)
 }
 
 func newSession(ctx context.Context, c *call) error {
@@ -71,7 +71,7 @@ func newSession(ctx context.Context, c *call) error {
 	key := session.Key{Agent: cmp.Or(c.list.Agent, "main"), Channel: "cli", Peer: c.create.ID}
 	if len(c.args) > 0 {
 		if key, err = session.ParseKey(c.args[0]); err != nil {
-			return usageError{err.Error(), "help session new"}
+			return usageError(err.Error())
 		}
 	}
 	info, err := c.backend.create(ctx, key, c.create)
@@ -97,29 +97,36 @@ func listSessions(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.value(append([]session.Info{}, infos...), func() {
-		if len(infos) == 0 {
-			c.say("There are no sessions. convolog session new makes one.")
+	if c.json {
+		return c.value(append([]session.Info{}, infos...), nil)
+	}
+	if len(infos) == 0 {
+		c.say("There are no sessions. convolog session new makes one.")
+		return c.failed
+	}
+	short, err := c.shortener(ctx)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, i := range infos {
+		what := cmp.Or(i.Title, i.Key)
+		if i.Parent.Session != "" {
+			what = "(sub-agent) " + what
 		}
-		for _, i := range infos {
-			what := cmp.Or(i.Title, i.Key)
-			if i.Parent.Session != "" {
-				what = "(sub-agent) " + what
-			}
-			if i.State != session.Live {
-				what = "(" + string(i.State) + ") " + what
-			}
-			if c.waits {
-				what = "(waits for " + string(i.Waits) + ") " + what
-			}
-			if isAhead(i) {
-				what = "(dated ahead) " + what
-			}
-			row := fmt.Sprintf("  %s %4d  ", stamp(i.UpdatedAt), i.Messages)
-			id := fmt.Sprintf("%-36s", i.ID)
-			c.print(c.paint(bold, id) + row + cut(what, max(0, c.width()-len(id)-len(row))) + "\n")
+		if i.State != session.Live {
+			what = "(" + string(i.State) + ") " + what
 		}
-	})
+		if c.waits {
+			what = "(waits for " + string(i.Waits) + ") " + what
+		}
+		if isAhead(i) {
+			what = "(dated ahead) " + what
+		}
+		rows = append(rows, []string{short(i.ID), age(i.UpdatedAt, time.Now()), strconv.Itoa(i.Messages), what})
+	}
+	c.table("ID UPDATED MESSAGES TITLE", rows)
+	return c.failed
 }
 
 // isAhead reports whether the time of a session is in the future. A wrong clock or an import
@@ -179,14 +186,11 @@ func deleteSession(ctx context.Context, c *call) error {
 			return err
 		}
 		return c.value(map[string]session.Ref{"trashed": c.ref}, func() {
-			c.say("%s is in the trash. convolog restore %s brings it back.", c.ref.ID, c.ref.ID)
+			c.say("%s is in the trash. convolog session restore %s brings it back.", c.ref.ID, c.ref.ID)
 		})
 	}
-	if c.terminal && !c.yes {
-		c.print(printable("Delete " + c.ref.ID + " for good? [y/N] "))
-		if answer, _ := bufio.NewReader(c.in).ReadString('\n'); !strings.EqualFold(strings.TrimSpace(answer), "y") {
-			return errors.New("nothing was deleted")
-		}
+	if err := c.confirm("Delete " + c.ref.ID + " for good?"); err != nil {
+		return err
 	}
 	if err := c.backend.Delete(ctx, c.ref); err != nil {
 		return err
@@ -198,9 +202,9 @@ func addMessage(ctx context.Context, c *call) error {
 	role := transcript.Role(c.role)
 	switch {
 	case role != transcript.RoleUser && role != transcript.RoleAssistant:
-		return c.wrong("--role is user or assistant, not %q", c.role)
+		return wrong("--role is user or assistant, not %q", c.role)
 	case c.content == "":
-		return c.wrong("--content is missing: give a text, or - for the standard input")
+		return wrong("--content is missing: give a text, or - for the standard input")
 	}
 	text := c.content
 	if text == "-" {
@@ -212,9 +216,9 @@ func addMessage(ctx context.Context, c *call) error {
 	}
 	switch {
 	case text == "":
-		return c.wrong("the standard input is empty")
+		return wrong("the standard input is empty")
 	case !utf8.ValidString(text):
-		return c.wrong("the text is not UTF-8, so a store cannot keep it unchanged")
+		return wrong("the text is not UTF-8, so a store cannot keep it unchanged")
 	}
 	added, err := c.backend.add(ctx, c.ref, role, text)
 	if err != nil {
@@ -253,7 +257,7 @@ func title(ctx context.Context, c *call) error {
 }
 
 func hide(ctx context.Context, c *call) error {
-	off := c.command.name == "unhide"
+	off := c.command.name == "session unhide"
 	ids, err := c.backend.hide(ctx, c.ref, c.args[1:], off)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/search"
@@ -21,7 +22,7 @@ const (
 func show(ctx context.Context, c *call) error {
 	v := &view{call: c}
 	if c.last > pageSize {
-		return c.wrong("--last is at most %d", pageSize)
+		return wrong("--last is at most %d", pageSize)
 	}
 	if c.last > 0 {
 		return v.page(c.backend.page(ctx, c.ref, "", -c.last))
@@ -157,21 +158,39 @@ func searchTexts(ctx context.Context, c *call) error {
 		}
 		hits = c.backend.searchIn(ctx, ref, q)
 	}
+	short := func(id string) string { return id }
+	if !c.json {
+		var err error
+		if short, err = c.shortener(ctx); err != nil {
+			return err
+		}
+	}
 	for hit, err := range hits {
 		if errors.Is(err, search.ErrQuery) {
-			return usageError{err.Error(), "help search"}
+			return usageError(err.Error())
 		}
 		if err != nil {
 			return err
 		}
 		err = c.value(hit, func() {
 			who := cmp.Or(hit.Tool, hit.Role)
-			c.print(c.paint(faint, fmt.Sprintf("%s %s  %s", hit.Session.ID, hit.Entry, stamp(hit.Time))) + "\n")
-			c.print("  " + c.paint(bold, who) + " " + cut(hit.Excerpt, max(0, c.width()-3-len(who))) + "\n")
+			c.print(c.paint(faint, fmt.Sprintf("%s  %s  %s", short(hit.Session.ID), age(hit.Time, time.Now()), hit.Entry)) + "\n")
+			c.print("  " + c.paint(bold, who) + " " + c.marked(hit, max(0, c.width()-3-len(who))) + "\n")
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// marked returns the excerpt of a hit on one line, with the match in colour.
+func (c *call) marked(hit search.Hit, width int) string {
+	line, match := cut(hit.Excerpt, width), cut(hit.Excerpt[hit.Start:hit.End], 0)
+	before := min(len(cut(hit.Excerpt[:hit.Start], 0)), len(line))
+	at := strings.Index(line[before:], match) + before
+	if match == "" || at < before {
+		return line
+	}
+	return line[:at] + c.paint(red, match) + line[at+len(match):]
 }

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
@@ -74,7 +74,7 @@ func TestSameTranscript(t *testing.T) {
 		require.Equal(t, 200, resp.StatusCode, c.path)
 		require.NoError(t, resp.Body.Close())
 	}
-	sh.must(0, "fork", "alpha", "--id", "beta")
+	sh.must(0, "session", "fork", "alpha", "--id", "beta")
 	lines["HTTP"] = transcriptOf(t, sh.dir)
 
 	// The command line
@@ -84,8 +84,8 @@ func TestSameTranscript(t *testing.T) {
 		sh.must(0, "session", "add-message", "alpha", "--role", "assistant", "--content", "900 euros.")
 		sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "And now?")
 		sh.must(0, "session", "commit", "alpha")
-		sh.must(0, "title", "alpha", "Cheap")
-		sh.must(0, "fork", "alpha", "--id", "beta")
+		sh.must(0, "session", "title", "alpha", "Cheap")
+		sh.must(0, "session", "fork", "alpha", "--id", "beta")
 		lines[name] = transcriptOf(t, sh.dir)
 	}
 	for name, got := range lines {
@@ -106,33 +106,91 @@ func transcriptOf(t testing.TB, dir string) string {
 	return steady(text.String())
 }
 
-// All help fits a screen, and the overview has every command.
+// Help has every command, its flags and its JSON, and is at most 80 columns wide.
 func TestHelp(t *testing.T) {
 	sh := overFolder(t)
 	sh.store = nil
-	for _, args := range [][]string{{}, {"help"}, {"-h"}, {"--json", "--help"}, {"session"}, {"help", "session"}} {
+	overview, sessions := sh.must(0), sh.must(0, "session")
+	require.Contains(t, overview, about)
+	for _, args := range [][]string{{"help"}, {"-h"}, {"--json", "--help"}} {
 		require.Equal(t, overview, sh.must(0, args...), "%q", args)
 	}
-	texts := []string{overview}
+	require.Equal(t, sessions, sh.must(0, "help", "session"))
+	texts := []string{overview, sessions}
 	for _, c := range commands() {
-		name := strings.TrimPrefix(c.name, "session ")
-		require.Contains(t, overview, name)
+		name, ofSession := strings.CutPrefix(c.name, "session ")
+		require.Contains(t, map[bool]string{false: overview, true: sessions}[ofSession], "\n  "+name+" ")
 		help := sh.must(0, append([]string{"help"}, strings.Fields(c.name)...)...)
 		require.Equal(t, help, sh.must(0, append(strings.Fields(c.name), "-h")...))
 		for f := range strings.FieldsSeq(c.flags) {
-			require.Contains(t, help, "-"+f)
+			require.Contains(t, help, "--"+f)
 		}
+		require.Contains(t, strings.Join(strings.Fields(help), " "), "With --json it prints "+c.json+".")
+		require.Equal(t, c.access != files, strings.Contains(help, "--url"), c.name)
 		texts = append(texts, help)
 	}
 	for _, text := range texts {
-		require.Less(t, strings.Count(text, "\n"), 24, text)
+		require.Less(t, strings.Count(text, "\n"), 40, text)
 		for line := range strings.Lines(text) {
-			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), columns, line)
+			require.LessOrEqual(t, uniseg.StringWidth(strings.TrimSuffix(line, "\n")), columns, line)
 		}
 	}
 	for _, d := range flagDefs { // each is of some command
-		require.True(t, strings.Contains(strings.Join(texts, "\n"), "-"+d.name), d.name)
+		require.Contains(t, strings.Join(texts, "\n"), "--"+d.name)
 	}
+}
+
+// A name that is almost right is answered with the right one.
+func TestDidYouMean(t *testing.T) {
+	sh := overFolder(t)
+	for line, want := range map[string]string{
+		"sesion list":               "convolog session or",
+		"sesion list --limit 3":     "convolog session or",
+		"session lst":               "convolog session list",
+		"show alpha --last 3":       "convolog session show?",
+		"help session lst":          "convolog session list",
+		"apprve alpha call_1":       "convolog approve?",
+		"session nonsense --limit=": `no command "session nonsense"`,
+	} {
+		_, errs, code := sh.run(strings.Fields(line)...)
+		require.Equal(t, exitUsage, code, line)
+		require.Contains(t, errs, want, line)
+	}
+}
+
+// A shell completes commands, and the IDs of sessions over a folder and over a URL.
+func TestCompletion(t *testing.T) {
+	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
+		t.Run(name, func(t *testing.T) {
+			sh := open(t)
+			sh.must(0, "session", "new", "--id", "alpha", "--title", "Porto \x1b[2J")
+			flags := sh.store
+			sh.store = nil
+			complete := func(words ...string) string {
+				return sh.must(0, append(append([]string{"__complete"}, flags...), words...)...)
+			}
+			require.Contains(t, complete("session", "sh"), "show\t")
+			require.Contains(t, complete("session", "show", ""), "alpha\tPorto \ufffd[2J\n")
+			require.NotContains(t, complete("session", "show", "alpha", ""), "alpha\t")
+			require.NotContains(t, complete("session", "new", ""), "alpha\t")
+		})
+	}
+	sh := overFolder(t)
+	sh.store = nil
+	for _, name := range []string{"bash", "zsh", "fish", "powershell"} {
+		require.Contains(t, sh.must(0, "completion", name), "__complete")
+	}
+}
+
+// The program names its version.
+func TestVersion(t *testing.T) {
+	sh := overFolder(t)
+	sh.store = nil
+	require.Contains(t, sh.must(0, "version"), "convolog "+buildVersion().Version+", go")
+	require.Contains(t, sh.must(0, "--version"), buildVersion().Version)
+	var b build
+	require.NoError(t, json.Unmarshal([]byte(sh.must(0, "version", "--json")), &b))
+	require.Equal(t, buildVersion(), b)
 }
 
 // Nonsense is refused with a way out and changes nothing.
@@ -168,30 +226,30 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 	}{
 		{exitUsage, `no command "nonsense"`, []string{"nonsense"}},
 		{exitUsage, `no command "session nonsense"`, []string{"session", "nonsense"}},
-		{exitUsage, "no flag -bogus", []string{"show", "alpha", "--bogus"}},
-		{exitUsage, "an argument is missing", []string{"show"}},
-		{exitUsage, "is too much", []string{"show", "alpha", "beta"}},
-		{exitUsage, "is empty", []string{"show", ""}},
+		{exitUsage, "unknown flag: --bogus", []string{"session", "show", "alpha", "--bogus"}},
+		{exitUsage, "an argument is missing", []string{"session", "show"}},
+		{exitUsage, "unexpected argument", []string{"session", "show", "alpha", "beta"}},
+		{exitUsage, "is empty", []string{"session", "show", ""}},
 		{exitUsage, "--role is", []string{"session", "add-message", "alpha", "--role", "system", "--content", "x"}},
 		{exitUsage, "--content is missing", []string{"session", "add-message", "alpha", "--role", "user"}},
 		{exitUsage, "input is empty", []string{"session", "add-message", "alpha", "--role", "user", "--content", "-"}},
 		{exitUsage, "not UTF-8", []string{"session", "add-message", "alpha", "--role", "user", "--content", "\xff"}},
 		{exitAbsent, "none of these", []string{"erase", "alpha", "nowhere", "--yes"}},
-		{exitUsage, "invalid value", []string{"session", "list", "--limit", "x"}},
+		{exitUsage, "invalid argument", []string{"session", "list", "--limit", "x"}},
 		{exitUsage, "less than 0", []string{"session", "list", "--limit", "-1"}},
 		{exitUsage, "no state", []string{"session", "list", "--state", "dead"}},
 		{exitUsage, "choose what to put away", []string{"prune"}},
 		{exitUsage, "30d", []string{"prune", "--older-than", "yesterday"}},
 		{exitUsage, "name a session, or an owner", []string{"erase"}},
-		{exitUsage, "no form", []string{"export", "alpha", "--as", "pdf"}},
-		{exitUsage, "parsing regexp", []string{"search", "(", "--regexp"}},
+		{exitUsage, "no format", []string{"session", "export", "alpha", "--format", "pdf"}},
+		{exitUsage, "parsing regexp", []string{"session", "search", "(", "--regexp"}},
 		{exitUsage, "key", []string{"session", "new", "no key"}},
 		{exitUsage, "no --to", []string{"convert", "a", "b"}},
-		{exitAbsent, "no session has", []string{"show", "beta"}},
-		{exitAbsent, "alpine", []string{"show", "al"}},
+		{exitAbsent, "no session has", []string{"session", "show", "beta"}},
+		{exitAbsent, "alpine", []string{"session", "show", "al"}},
 		{exitAbsent, "no such file", []string{"import", filepath.Join(sh.dir, "nowhere")}},
-		{exitAbsent, "no session has", []string{"show", "../alpha"}},
-		{exitAbsent, "", []string{"fork", "alpha", "nowhere"}},
+		{exitAbsent, "no session has", []string{"session", "show", "../alpha"}},
+		{exitAbsent, "", []string{"session", "fork", "alpha", "nowhere"}},
 		{exitFailed, "exist", []string{"session", "new", "--id", "alpha"}},
 		{exitUsage, "letters", []string{"session", "new", "--id", "../alpha"}},
 	} {
@@ -234,7 +292,7 @@ func TestOtherServer(t *testing.T) {
 	}))
 	defer other.Close()
 	sh := &shell{TB: t, store: []string{"--url", other.URL}}
-	for _, args := range []string{"session list", "show a", "follow a", "search a", "export a", "archive a", "erase a --yes", "doctor"} {
+	for _, args := range []string{"session list", "session show a", "session follow a", "session search a", "session export a", "session archive a", "erase a --yes", "doctor"} {
 		out, errs, code := sh.run(strings.Fields(args)...)
 		require.Equal(t, exitAbsent, code, "%s: %s", args, errs)
 		require.Empty(t, out)
@@ -249,7 +307,7 @@ func TestOtherServer(t *testing.T) {
 func TestLooking(t *testing.T) {
 	sh := overFolder(t)
 	require.NoError(t, os.Mkdir(sh.dir, 0o700))
-	for _, args := range []string{"session list", "show alpha", "title alpha x", "doctor", "prune --ttl"} {
+	for _, args := range []string{"session list", "session show alpha", "session title alpha x", "doctor", "prune --ttl"} {
 		_, errs, code := sh.run(strings.Fields(args)...)
 		require.Equal(t, exitAbsent, code, errs)
 		require.Contains(t, errs, "--dir")
@@ -264,7 +322,7 @@ func TestLooking(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, append(data, `{"type":"us`...), 0o600))
 	require.NoError(t, os.Remove(filepath.Join(sh.dir, "agents", "main", "sessions.jsonl")))
 	before := snapshot(t, sh.dir)
-	for _, args := range []string{"session list", "session get alpha", "show alpha", "search one", "stats", "usage", "export alpha"} {
+	for _, args := range []string{"session list", "session get alpha", "session show alpha", "session search one", "session stats", "session usage", "session export alpha"} {
 		sh.must(0, strings.Fields(args)...)
 	}
 	require.Equal(t, before, snapshot(t, sh.dir))
@@ -280,7 +338,7 @@ func TestLostOutput(t *testing.T) {
 	sh := overFolder(t)
 	sh.must(0, "session", "new", "--id", "alpha")
 	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "one")
-	for _, args := range []string{"help", "session list", "show alpha", "search one", "export alpha", "stats", "doctor", "session list --json"} {
+	for _, args := range []string{"help", "session list", "session show alpha", "session search one", "session export alpha", "session stats", "doctor", "session list --json"} {
 		var errs bytes.Buffer
 		code := run(t.Context(), append(strings.Fields(args), sh.store...), sh.console(fullDisk{}, &errs))
 		require.Equal(t, exitFailed, code, args)
@@ -299,7 +357,7 @@ func TestScreen(t *testing.T) {
 	require.NoError(t, err)
 	data = append(data, `{"type":"user","id":"x\u001b[31m","ts":"2026-11-23T06:16:36Z","content":"clear that"}`+"\n"...)
 	require.NoError(t, os.WriteFile(file, data, 0o600))
-	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "clear"}, {"session", "get", "alpha"}, {"doctor"}} {
+	for _, args := range [][]string{{"session", "list"}, {"session", "show", "alpha"}, {"session", "search", "clear"}, {"session", "get", "alpha"}, {"pending"}, {"doctor"}} {
 		raw, _, _ := sh.run(append(args, "--json")...)
 		require.False(t, strings.ContainsAny(raw, "\x1b\u009b\u202e"), raw)
 		out, _, code := sh.run(args...)
@@ -307,14 +365,15 @@ func TestScreen(t *testing.T) {
 		require.NotContains(t, out, "\x1b")
 		require.NotContains(t, out, "\u202e")
 		for line := range strings.Lines(out) {
-			width := 0
-			for _, r := range strings.TrimSuffix(line, "\n") {
-				width += wide(r)
-			}
-			require.LessOrEqual(t, width, columns, line)
+			require.LessOrEqual(t, uniseg.StringWidth(strings.TrimSuffix(line, "\n")), columns, line)
 		}
 	}
+	for _, format := range []string{"jsonl", "markdown", "html", "anthropic"} {
+		require.False(t, strings.ContainsAny(sh.must(0, "session", "export", "alpha", "--format", format), "\x1b\u009b\u202e"), format)
+	}
 	sh.env = nil
+	out, _, _ := sh.run("session", "search", "clear")
+	require.Contains(t, out, "\x1b[31mclear\x1b[0m")
 	out, errs, _ := sh.run("session", "list")
 	require.Contains(t, out, "\x1b[1m")
 	require.Empty(t, errs)
@@ -351,18 +410,18 @@ func TestKeyOfTwoOwners(t *testing.T) {
 	const key = "main:telegram:42"
 	as := func(who string) *shell { return &shell{TB: t, store: []string{"--url", server.URL, "--token", who}} }
 	for _, who := range []string{"bob", "alice"} {
-		as(who).must(exitAbsent, "show", key)
+		as(who).must(exitAbsent, "session", "show", key)
 		as(who).must(0, "session", "new", key)
 		as(who).must(0, "session", "add-message", key, "--role", "user", "--content", "words of "+who)
 	}
 	for who, other := range map[string]string{"alice": "bob", "bob": "alice"} {
-		for _, args := range [][]string{{"show", key}, {"search", "words"}, {"export", key}} {
+		for _, args := range [][]string{{"session", "show", key}, {"session", "search", "words"}, {"session", "export", key}} {
 			out := as(who).must(0, args...)
 			require.Contains(t, out, "words of "+who)
 			require.NotContains(t, out, "words of "+other)
 		}
 	}
-	_, errs, code := as("admin").run("show", key)
+	_, errs, code := as("admin").run("session", "show", key)
 	require.NotZero(t, code, errs)
 }
 
@@ -385,12 +444,12 @@ func TestServe(t *testing.T) {
 		token := cmp.Or(given, said.Token)
 		remote := &shell{TB: t, store: []string{"--url", said.URL}, env: map[string]string{"CONVOLOG_TOKEN": token}}
 		require.Contains(t, remote.must(0, "session", "list"), "alpha")
-		require.Contains(t, remote.must(0, "export", "--as", "html", "alpha"), "<title>")
+		require.Contains(t, remote.must(0, "session", "export", "--format", "html", "alpha"), "<title>")
 		page, err := http.Get(said.URL + "/page")
 		require.NoError(t, err)
 		require.NoError(t, page.Body.Close())
 		require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[given == ""], page.StatusCode)
-		golden(t, "serve", steady(`{"url":"`+said.URL+`"}`+"\n"))
+		golden(t, "serve.json", steady(`{"url":"`+said.URL+`"}`+"\n"))
 		remote.env = nil
 		remote.must(exitFailed, "session", "list")
 		remote.must(0, "session", "list", "--token", token)
@@ -481,7 +540,7 @@ func TestLimitsByEveryDoor(t *testing.T) {
 		body    map[string]any
 		command []string
 	}{
-		{"title", s.SetMeta(t.Context(), transcript.Meta{Title: &long}), "PATCH", "/v1/store/sessions/main/alpha", map[string]any{"title": long}, []string{"title", "alpha", long}},
+		{"title", s.SetMeta(t.Context(), transcript.Meta{Title: &long}), "PATCH", "/v1/store/sessions/main/alpha", map[string]any{"title": long}, []string{"session", "title", "alpha", long}},
 		{
 			"title", second(st.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{Title: long})),
 			"POST", "/v1/store/sessions",
@@ -512,7 +571,7 @@ func TestLimitsByEveryDoor(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // A delete goes to the trash. With --now it asks on a terminal, and takes no answer for a
-// no; --yes needs no answer, and neither does an output to a file.
+// no; --yes needs no answer. Without a terminal, what deletes for good needs --yes.
 func TestDeleteAsks(t *testing.T) {
 	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
 		t.Run(name, func(t *testing.T) {
@@ -531,19 +590,26 @@ func TestDeleteAsks(t *testing.T) {
 			}
 			require.Equal(t, 3, left())
 			sh.in = "Y\n"
-			require.Contains(t, sh.must(0, "session", "delete", "alpha", "--now"), "for good?")
+			_, errs, code := sh.run("session", "delete", "alpha", "--now")
+			require.Zero(t, code)
+			require.Contains(t, errs, "Delete alpha for good? [y/N]")
 			sh.in = ""
 			sh.must(0, "session", "delete", "beta", "--now", "--yes")
 			sh.must(0, "session", "delete", "gam")
 			require.Zero(t, left())
-			sh.must(exitAbsent, "show", "gamma")
-			sh.must(0, "restore", "gam")
+			sh.must(exitAbsent, "session", "show", "gamma")
+			sh.must(0, "session", "restore", "gam")
 			sh.must(0, "session", "delete", "gamma")
 			sh.screen = false
-			sh.must(0, "session", "delete", "gamma", "--now")
-			sh.must(exitAbsent, "restore", "gamma")
-			require.Equal(t, 3, strings.Count(sh.must(0, "removed"), "hand"))
-			require.Equal(t, 0, strings.Count(sh.must(0, "removed", "--owner", "nobody"), "hand"))
+			for _, args := range []string{"session delete gamma --now", "prune --max-sessions 0 --trash-for 0s --ttl --delete", "erase gamma"} {
+				_, errs, code := sh.run(strings.Fields(args)...)
+				require.Equal(t, exitUsage, code, args)
+				require.Contains(t, errs, "--yes confirms it")
+			}
+			sh.must(0, "session", "delete", "gamma", "--now", "--yes")
+			sh.must(exitAbsent, "session", "restore", "gamma")
+			require.Equal(t, 3, strings.Count(sh.must(0, "session", "removed"), "hand"))
+			require.Equal(t, 0, strings.Count(sh.must(0, "session", "removed", "--owner", "nobody"), "hand"))
 			if sh.dir != "" {
 				sh.must(0, "doctor")
 			}

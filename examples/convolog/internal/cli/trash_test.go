@@ -27,12 +27,12 @@ func TestUsageOfTrash(t *testing.T) {
 		require.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "alpha.jsonl")
 		require.NoError(t, os.WriteFile(file, data, 0o600))
-		want := sh.must(0, "usage")
+		want := sh.must(0, "session", "usage")
 		sh.must(0, "session", "delete", "alpha")
-		require.Equal(t, want, sh.must(0, "usage"), name)
+		require.Equal(t, want, sh.must(0, "session", "usage"), name)
 		sh.must(0, "import", file)
-		require.Equal(t, want, sh.must(0, "usage"), name)
-		sh.must(0, "session", "delete", "alpha", "--now")
-		require.Equal(t, want, sh.must(0, "usage"), name)
+		require.Equal(t, want, sh.must(0, "session", "usage"), name)
+		sh.must(0, "session", "delete", "alpha", "--now", "--yes")
+		require.Equal(t, want, sh.must(0, "session", "usage"), name)
 	}
 }
