@@ -2,7 +2,7 @@ package chat
 
 import (
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -25,37 +25,18 @@ type tail string
 // A painter is the output of a screen. It renders Markdown, and prints finished texts above
 // the input.
 type painter struct {
-	send func(tea.Msg)
-	text string    // of the answer, not printed
-	last time.Time // of the last tail
-
-	mu    sync.Mutex // guards all below: the screen changes them
-	width int
-	style string
-}
-
-func (p *painter) resize(width int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.width = width
-}
-
-func (p *painter) shade(dark bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.style = "light"; dark {
-		p.style = "dark"
-	}
+	send  func(tea.Msg)
+	text  string    // of the answer, not printed
+	last  time.Time // of the last tail
+	width atomic.Int64
+	light atomic.Bool // the background
 }
 
 // print leaves rendered lines above the input.
 func (p *painter) print(text string) { p.send(tea.Println(text)()) }
 
 func (p *painter) lines(text string) {
-	p.mu.Lock()
-	width := p.width
-	p.mu.Unlock()
-	p.print(lipgloss.Wrap(plain.Clean(text), width, " "))
+	p.print(lipgloss.Wrap(plain.Clean(text), int(p.width.Load()), " "))
 }
 
 func (p *painter) part(text string) {
@@ -81,9 +62,11 @@ func (p *painter) end() {
 // markdown renders a text for the width of the terminal. A text that cannot be rendered
 // stays as it is.
 func (p *painter) markdown(text string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, err := glamour.NewTermRenderer(glamour.WithStandardStyle(p.style), glamour.WithWordWrap(max(10, p.width-4)))
+	style := "dark"
+	if p.light.Load() {
+		style = "light"
+	}
+	r, err := glamour.NewTermRenderer(glamour.WithStandardStyle(style), glamour.WithWordWrap(max(10, int(p.width.Load())-4)))
 	if err != nil {
 		return text
 	}

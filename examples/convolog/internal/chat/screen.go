@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"charm.land/bubbles/v2/spinner"
 	"charm.land/bubbles/v2/textarea"
@@ -23,7 +24,7 @@ func (c *Chat) Screen(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	c.prepare(lines{plain.Writer{Writer: out}}) // bubbletea overwrites lines above its first frame
 	c.greet(ctx)
-	paint := &painter{width: 80, style: "dark"}
+	paint := &painter{}
 	c.prepare(paint)
 	var running sync.Mutex // held by a turn or a command
 	m := newScreen(paint)
@@ -43,9 +44,6 @@ func (c *Chat) Screen(ctx context.Context, in io.Reader, out io.Writer) error {
 	_, err := p.Run()
 	cancel()
 	running.Lock() // the received part of an answer is stored
-	if ctx.Err() != nil && err != nil {
-		return nil
-	}
 	return err
 }
 
@@ -80,10 +78,13 @@ type screen struct {
 	stop    func()   // of the running turn; nil at the prompt
 	queue   []string // texts that were entered during it
 	leaving bool     // after it
-	pastes  []string // of the input; labels stand for them
+	pastes  []paste  // of the input
 	past    []string // entered texts, oldest first
 	at      int      // the recalled one, counted from the newest; 0 for the input
 }
+
+// A paste is a long text that the input shows as a label.
+type paste struct{ label, text string }
 
 func newScreen(paint *painter) *screen {
 	in := textarea.New()
@@ -93,7 +94,16 @@ func newScreen(paint *painter) *screen {
 	in.KeyMap.InsertNewline.SetKeys("alt+enter", "shift+enter", "ctrl+j")
 	in.KeyMap.Paste.SetEnabled(false) // the terminal pastes
 	in.Focus()
-	return &screen{paint: paint, in: in, spin: spinner.New(spinner.WithSpinner(spinner.Dot))}
+	m := &screen{paint: paint, in: in, spin: spinner.New(spinner.WithSpinner(spinner.Dot))}
+	m.style(true)
+	return m
+}
+
+// style gives the input the colours for a background.
+func (m *screen) style(dark bool) {
+	styles := textarea.DefaultStyles(dark)
+	styles.Focused.CursorLine = lipgloss.NewStyle()
+	m.in.SetStyles(styles)
 }
 
 // Init asks for the colour of the background.
@@ -107,10 +117,10 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.height = msg.Height
 		m.in.SetWidth(msg.Width)
 		m.in.MaxHeight = max(1, msg.Height/3)
-		m.paint.resize(msg.Width)
+		m.paint.width.Store(int64(msg.Width))
 	case tea.BackgroundColorMsg:
-		m.paint.shade(msg.IsDark())
-		m.restyle(msg.IsDark())
+		m.paint.light.Store(!msg.IsDark())
+		m.style(msg.IsDark())
 	case tail:
 		m.tail = string(msg)
 	case spinner.TickMsg:
@@ -175,8 +185,8 @@ func (m *screen) recall(n int) {
 func (m *screen) submit() tea.Cmd {
 	shown := strings.TrimSpace(m.in.Value())
 	text := shown
-	for i, content := range m.pastes {
-		text = strings.ReplaceAll(text, label(i, content), content)
+	for _, p := range m.pastes {
+		text = strings.ReplaceAll(text, p.label, p.text)
 	}
 	m.clear()
 	if shown == "" {
@@ -216,49 +226,37 @@ func (m *screen) fold(text string) string {
 	if len(text) < 2_000 && strings.Count(text, "\n") < 10 {
 		return text
 	}
-	m.pastes = append(m.pastes, text)
-	return label(len(m.pastes)-1, text)
+	label := fmt.Sprintf("[paste %d: %d lines, %s bytes]", len(m.pastes)+1, strings.Count(text, "\n")+1, plain.Thousands(len(text)))
+	label = strings.ReplaceAll(label, " ", "\u00a0") // no keyboard types it
+	m.pastes = append(m.pastes, paste{label, text})
+	return label
 }
 
-// label has spaces that no keyboard types.
-func label(i int, text string) string {
-	return fmt.Sprintf("[paste\u00a0%d:\u00a0%d\u00a0lines,\u00a0%s\u00a0bytes]", i+1, strings.Count(text, "\n")+1, plain.Thousands(len(text)))
-}
-
-// runes returns how often the input needs a key: it moves and deletes by runes, and a
+// runes returns how often the input needs a key: it moves and deletes by runes, but a
 // character may have several. A label counts as one character.
 func (m *screen) runes(key string) int {
 	line := []rune(strings.Split(m.in.Value(), "\n")[m.in.Line()])
 	before, after := string(line[:m.in.Column()]), string(line[m.in.Column():])
-	n := 1
+	unit := ""
 	switch key {
 	case "backspace", "ctrl+h", "left", "ctrl+b":
 		for g := uniseg.NewGraphemes(before); g.Next(); {
-			n = len(g.Runes())
+			unit = g.Str()
 		}
-		for i, content := range m.pastes {
-			if strings.HasSuffix(before, label(i, content)) {
-				n = len([]rune(label(i, content)))
+		for _, p := range m.pastes {
+			if strings.HasSuffix(before, p.label) {
+				unit = p.label
 			}
 		}
 	case "delete", "ctrl+d", "right", "ctrl+f":
-		if g := uniseg.NewGraphemes(after); g.Next() {
-			n = len(g.Runes())
-		}
-		for i, content := range m.pastes {
-			if strings.HasPrefix(after, label(i, content)) {
-				n = len([]rune(label(i, content)))
+		unit, _, _, _ = uniseg.FirstGraphemeClusterInString(after, -1)
+		for _, p := range m.pastes {
+			if strings.HasPrefix(after, p.label) {
+				unit = p.label
 			}
 		}
 	}
-	return n
-}
-
-// restyle gives the input the colours of the terminal.
-func (m *screen) restyle(dark bool) {
-	styles := textarea.DefaultStyles(dark)
-	styles.Focused.CursorLine = lipgloss.NewStyle()
-	m.in.SetStyles(styles)
+	return max(1, utf8.RuneCountInString(unit))
 }
 
 // View shows the end of the answer, the state and the input, with the real cursor: input
