@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,7 +16,10 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/guard/httpclient"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // talk runs a conversation without an editor on lines of input, and returns its output.
@@ -80,6 +84,33 @@ func TestContinue(t *testing.T) {
 	contains(t, talk(t, nil, "/continue"), "Restored: 2 previous turns", "Pending: /continue", "I am a script")
 }
 
+// stopped is a model whose answer is stopped in the middle.
+type stopped struct{ stop func() }
+
+func (m stopped) Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+	return script.Model{}.Stream(ctx, req, func(d wire.Delta) {
+		show(d)
+		m.stop()
+	})
+}
+
+// A stopped answer keeps its beginning.
+func TestStopped(t *testing.T) {
+	store := session.OpenDriver(memdriver.New(nil), nil)
+	s, err := store.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	c := &Chat{Store: store, Session: s, Model: stopped{stop}, Guard: &guard.Guard{}}
+	var out bytes.Buffer
+	c.prepare(lines{&out})
+	require.True(t, c.enter(ctx, "hello"))
+	contains(t, out.String(), "You \n", "Stopped. The answer so far is kept.")
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "You ", h.Messages[1].Text())
+	require.True(t, c.enter(t.Context(), "/continue"))
+}
+
 // The model can look up entries that its history no longer shows.
 func TestRecallTools(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -103,9 +134,9 @@ func TestPainter(t *testing.T) {
 	}}
 	p.width.Store(40)
 	p.part("**bold** \x1b[2J")
-	require.Contains(t, tails[0], "bold")
-	require.NotContains(t, tails[0], "**")
-	require.NotContains(t, tails[0], "\x1b[2J")
+	require.Equal(t, []string{"**bold** [2J"}, tails)
+	require.Contains(t, p.markdown(tails[0]), "bold")
+	require.NotContains(t, p.markdown(tails[0]), "**")
 	p.part("\n\n" + strings.Repeat("word ", 1_000) + "\n\nlast")
 	require.Len(t, printed, 1)
 	require.Equal(t, "last", p.text)

@@ -3,7 +3,6 @@ package chat
 import (
 	"strings"
 	"sync/atomic"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/glamour/v2"
@@ -12,22 +11,18 @@ import (
 	"github.com/convolog/convolog/examples/internal/plain"
 )
 
-// often limits how often a growing answer is rendered.
-const often = 50 * time.Millisecond
-
 // long is the size from which a growing answer is printed up to the end of a block, in
 // bytes: rendering all of it at each part would take ever longer.
 const long = 4_000
 
-// tail is a message: the rendered end of the running answer.
+// tail is a message: the end of the running answer.
 type tail string
 
 // A painter is the output of a screen. It renders Markdown, and prints finished texts above
 // the input.
 type painter struct {
 	send  func(tea.Msg)
-	text  string    // of the answer, not printed
-	last  time.Time // of the last tail
+	text  string // of the answer, not printed
 	width atomic.Int64
 	light atomic.Bool // the background
 }
@@ -45,10 +40,7 @@ func (p *painter) part(text string) {
 		p.print(p.markdown(p.text[:i]))
 		p.text = p.text[i+2:]
 	}
-	if now := time.Now(); now.Sub(p.last) >= often {
-		p.send(tail(p.markdown(p.text)))
-		p.last = now
-	}
+	p.send(tail(p.text))
 }
 
 func (p *painter) end() {

@@ -74,7 +74,8 @@ type screen struct {
 	in      textarea.Model
 	spin    spinner.Model
 	height  int
-	tail    string   // the end of the running answer
+	answer  string   // the end of the running one
+	tail    string   // answer, rendered at each step of spin
 	stop    func()   // of the running turn; nil at the prompt
 	queue   []string // texts that were entered during it
 	leaving bool     // after it
@@ -94,7 +95,7 @@ func newScreen(paint *painter) *screen {
 	in.KeyMap.InsertNewline.SetKeys("alt+enter", "shift+enter", "ctrl+j")
 	in.KeyMap.Paste.SetEnabled(false) // the terminal pastes
 	in.Focus()
-	m := &screen{paint: paint, in: in, spin: spinner.New(spinner.WithSpinner(spinner.Dot))}
+	m := &screen{paint: paint, in: in, spin: spinner.New(spinner.WithSpinner(spinner.MiniDot))}
 	m.style(true)
 	return m
 }
@@ -122,10 +123,13 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.paint.light.Store(!msg.IsDark())
 		m.style(msg.IsDark())
 	case tail:
-		m.tail = string(msg)
+		if m.answer = string(msg); msg == "" {
+			m.tail = ""
+		}
 	case spinner.TickMsg:
 		if m.stop != nil {
 			m.spin, cmd = m.spin.Update(msg)
+			m.tail = m.paint.markdown(m.answer)
 		}
 	case ended:
 		return m, m.next(msg.quit)
@@ -268,7 +272,7 @@ func (m *screen) View() tea.View {
 		above = above[max(0, len(above)-max(1, m.height-m.in.Height()-2)):]
 	}
 	if m.stop != nil {
-		state := m.spin.View() + "Ctrl-C stops"
+		state := m.spin.View() + " Ctrl-C stops"
 		if len(m.queue) > 0 {
 			state += fmt.Sprintf("; %d queued", len(m.queue))
 		}

@@ -152,7 +152,8 @@ func TestStop(t *testing.T) {
 func TestView(t *testing.T) {
 	y := newTypist()
 	y.press("one", "Enter", "日本")
-	y.Update(tail(strings.Repeat("line\n", 100) + "last"))
+	y.Update(tail(strings.Repeat("line\n\n", 100) + "last"))
+	y.Update(y.spin.Tick())
 	v := y.View()
 	rows := strings.Split(v.Content, "\n")
 	require.LessOrEqual(t, len(rows), 24)
