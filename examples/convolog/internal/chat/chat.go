@@ -159,6 +159,9 @@ func (c *Chat) turn(ctx context.Context, text string) (err error) {
 			_, saveErr := c.Session.Append(context.WithoutCancel(ctx), answer)
 			err = errors.Join(err, saveErr)
 		}
+		if answer != nil && answer.StopReason == transcript.StopMaxTokens {
+			c.note("The answer was cut at its limit of %s tokens.", plain.Thousands(answer.Usage.Output))
+		}
 		if err != nil || len(answer.Message.ToolCalls()) == 0 {
 			return err
 		}

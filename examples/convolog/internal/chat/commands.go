@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/examples/internal/plain"
+	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/search"
@@ -145,7 +146,11 @@ func (c *Chat) compact(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	done, err := c.Session.Compact(ctx, &compact.Options{Window: c.Guard.Window, Keep: compact.Keep{Turns: n}, Recall: true})
+	o := &compact.Options{Window: c.Guard.Window, Keep: compact.Keep{Turns: n}, Recall: true}
+	if m, ok := c.Model.(guard.Client); ok {
+		o.Summarizer = compact.Either(compact.Model{Complete: m.Complete, Name: c.Guard.Model, Window: c.Guard.Window}, compact.Extractive{})
+	}
+	done, err := c.Session.Compact(ctx, o)
 	switch {
 	case err != nil:
 	case done.Cut.Nothing != "":

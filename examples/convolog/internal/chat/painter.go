@@ -27,8 +27,8 @@ type painter struct {
 	light atomic.Bool // the background
 }
 
-// print leaves rendered lines above the input.
-func (p *painter) print(text string) { p.send(tea.Println(text)()) }
+// print leaves rendered lines above the input, in the colours that the terminal can show.
+func (p *painter) print(text string) { p.send(tea.Println(lipgloss.Sprint(text))()) }
 
 func (p *painter) lines(text string) {
 	p.print(lipgloss.Wrap(plain.Clean(text), int(p.width.Load()), " "))
