@@ -77,14 +77,14 @@ type screen struct {
 	answer  string   // the end of the running one
 	tail    string   // answer, rendered at each step of spin
 	stop    func()   // of the running turn; nil at the prompt
-	queue   []string // texts that were entered during it
+	queue   []paste  // texts that were entered during it
 	leaving bool     // after it
 	pastes  []paste  // of the input
 	past    []string // entered texts, oldest first
 	at      int      // the recalled one, counted from the newest; 0 for the input
 }
 
-// A paste is a long text that the input shows as a label.
+// A paste is a text, and a label that the screen shows in its place.
 type paste struct{ label, text string }
 
 func newScreen(paint *painter) *screen {
@@ -198,14 +198,14 @@ func (m *screen) submit() tea.Cmd {
 	}
 	m.past = append(m.past, text)
 	if m.stop != nil {
-		m.queue = append(m.queue, text)
+		m.queue = append(m.queue, paste{shown, text})
 		return nil
 	}
-	return m.run(shown, text)
+	return m.run(paste{shown, text})
 }
 
-func (m *screen) run(shown, text string) (cmd tea.Cmd) {
-	m.stop, cmd = m.start(shown, text)
+func (m *screen) run(p paste) (cmd tea.Cmd) {
+	m.stop, cmd = m.start(p.label, p.text)
 	return tea.Batch(cmd, m.spin.Tick)
 }
 
@@ -218,9 +218,9 @@ func (m *screen) next(quit bool) tea.Cmd {
 	if len(m.queue) == 0 {
 		return nil
 	}
-	text := m.queue[0]
+	first := m.queue[0]
 	m.queue = m.queue[1:]
-	return m.run(plain.Cut(text, 1_000), text)
+	return m.run(first)
 }
 
 // fold returns a label for a long text, which submit replaces. Short texts stay as they
