@@ -1,8 +1,9 @@
 // Convolog shows and maintains conversations, in a folder or over HTTP.
 //
-//	go run ./examples/convolog session list
-//	go run ./examples/convolog show 0193 --url http://localhost:1933
-//	go run ./examples/convolog help
+//	convolog session list
+//	convolog session show 90b78fda --url http://localhost:1933
+//	convolog pending --url postgres://localhost/chats
+//	convolog help
 //
 // Every command works on a folder (--dir) and over a server or a database (--url), except
 // for inspect, convert, serve and doctor --repair, which need files. A URL that begins with

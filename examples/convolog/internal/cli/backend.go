@@ -21,9 +21,6 @@ import (
 type backend interface {
 	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)
 	Search(ctx context.Context, q search.Query) iter.Seq2[search.Hit, error]
-	Archive(ctx context.Context, ref session.Ref) error
-	Restore(ctx context.Context, ref session.Ref) error
-	Trash(ctx context.Context, ref session.Ref) error
 	Delete(ctx context.Context, refs ...session.Ref) error
 	Removals(ctx context.Context) ([]retain.Removal, error)
 	PlanRetention(ctx context.Context, r retain.Policy) (retain.Plan, error)
@@ -34,6 +31,8 @@ type backend interface {
 
 	create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error)
 	describe(ctx context.Context, ref session.Ref) (described, error)
+	// move archives, trashes or restores a session.
+	move(ctx context.Context, ref session.Ref, how string) error
 	add(ctx context.Context, ref session.Ref, role transcript.Role, text string) (session.Appended, error)
 	commit(ctx context.Context, ref session.Ref) (memory.Committed, error)
 	title(ctx context.Context, ref session.Ref, text string) (session.Info, error)

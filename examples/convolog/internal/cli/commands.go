@@ -70,8 +70,8 @@ func commands() []command {
 		{"session export", "SESSION", "format model", looks, "the lines of the session", "Write a session to the standard output.", export},
 		{"session stats", "[SESSION]", listFlags, looks, object, "Count turns, tokens, compactions. Without SESSION it counts all sessions.", stats},
 		{"session usage", "[SESSION]", listFlags, looks, object, "Sum up the tokens of answers by model. Without SESSION it counts all sessions, even deleted ones.", usage},
-		{"session archive", "SESSION", "", changes, object, "Compress a session. You can still read and search it.", archiveSession},
-		{"session restore", "SESSION", "", changes, object, "Bring a session back from the archive or the trash.", restoreSession},
+		{"session archive", "SESSION", "", changes, object, "Compress a session. You can still read and search it.", moveSession},
+		{"session restore", "SESSION", "", changes, object, "Bring a session back from the archive or the trash.", moveSession},
 		{"session delete", "SESSION", "now yes", changes, object, "Put a session into the trash. With --now delete it for good, after a question.", deleteSession},
 		{"session removed", "", "agent owner", looks, array, "List deleted sessions with their time, rule and size.", removed},
 
@@ -94,26 +94,6 @@ func commands() []command {
 	}
 }
 
-// find returns the row of a command, or nil.
-func find(cmd *cobra.Command) *command {
-	rows := commands()
-	i := slices.IndexFunc(rows, func(row command) bool { return "convolog "+row.name == cmd.CommandPath() })
-	if i < 0 {
-		return nil
-	}
-	return &rows[i]
-}
-
-// unused returns the flags of all commands that have no meaning for this one.
-func (row *command) unused() (names []string) {
-	for name := range strings.FieldsSeq("dir url token") {
-		if row.access == files && !slices.Contains(strings.Fields(row.flags), name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 const about = `convolog shows and maintains conversations in a folder, in a database or over
 HTTP.
 
@@ -124,7 +104,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 doctor has findings`
 // root returns the program as a command of cobra, for a command line.
 func (c *call) root(args []string) *cobra.Command {
 	cobra.EnableCommandSorting = false
-	c.dir, c.addr, c.window = home.Default, "127.0.0.1:1933", 180_000
+	c.dir, c.addr, c.format, c.window = home.Default, "127.0.0.1:1933", "jsonl", 180_000
 	root, sessions := group("convolog", ""), group("session", "Work with sessions, mostly a single one")
 	root.Long, root.Version, root.SilenceErrors, root.SilenceUsage = about, buildVersion().Version, true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -161,16 +141,6 @@ func (c *call) root(args []string) *cobra.Command {
 			cmd.InitDefaultVersionFlag()
 			return cmp.Or(err, cmd.Help())
 		},
-	})
-	show := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if row := find(cmd); row != nil {
-			cmd.Long = wrap(row.help+" With --json it prints "+row.json+".", columns)
-			for _, name := range row.unused() {
-				cmd.InheritedFlags().Lookup(name).Hidden = true
-			}
-		}
-		show(cmd, args)
 	})
 	return root
 }
@@ -217,6 +187,13 @@ func (c *call) leaf(name string, row command) *cobra.Command {
 			return c.run(cmd.Context())
 		},
 	}
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		cmd.Long = wrap(row.help+" With --json it prints "+row.json+".", columns)
+		for name := range strings.FieldsSeq("dir url token") {
+			cmd.Root().PersistentFlags().Lookup(name).Hidden = row.access == files && !slices.Contains(strings.Fields(row.flags), name)
+		}
+		cmd.Root().HelpFunc()(cmd, args)
+	})
 	if !strings.Contains(row.args, "F") { // FILE, FOLDER and FROM are files
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 || !row.namesSession() {

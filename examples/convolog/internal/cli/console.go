@@ -52,10 +52,8 @@ func (con *console) width() int {
 	if !con.terminal {
 		return 0
 	}
-	if n, err := strconv.Atoi(con.getenv("COLUMNS")); err == nil && n >= 20 {
-		return n
-	}
-	return cmp.Or(con.columns, columns)
+	n, _ := strconv.Atoi(con.getenv("COLUMNS"))
+	return cmp.Or(n, con.columns, columns)
 }
 
 // cut returns a text on one line, shortened to a number of columns; 0 means no limit.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/examples/convolog/internal/convert"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 )
@@ -46,7 +47,7 @@ func overURL(t testing.TB) *shell {
 	sh := overFolder(t)
 	store, err := session.Open(sh.dir, nil)
 	require.NoError(t, err)
-	sv, err := serve.New(store, &serve.Options{Auth: serve.Keys(map[string]serve.Principal{"secret": {Admin: true}}), Renderers: renderers})
+	sv, err := serve.New(store, &serve.Options{Auth: serve.Keys(map[string]serve.Principal{"secret": {Admin: true}}), Renderers: convert.Requests})
 	require.NoError(t, err)
 	server := httptest.NewServer(sv)
 	t.Cleanup(func() {

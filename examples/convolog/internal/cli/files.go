@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -68,8 +67,8 @@ func (c *call) importOptions() exchange.ImportOptions {
 }
 
 func export(ctx context.Context, c *call) error {
-	if as := cmp.Or(c.format, "jsonl"); as != "jsonl" && as != "markdown" && as != "html" && renderers[as] == nil {
-		return wrong("there is no format %q, only jsonl, markdown, html and %v", as, slices.Sorted(maps.Keys(renderers)))
+	if !slices.Contains(convert.Documents(), c.format) {
+		return wrong("there is no format %q, only %s", c.format, strings.Join(convert.Documents(), ", "))
 	}
 	if c.json && (c.format == "markdown" || c.format == "html") {
 		return wrong("%s is not JSON", c.format)
@@ -139,7 +138,7 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 		who.Owner = "default" // memories need an owner
 	}
 	opts := &serve.Options{
-		Auth: serve.Keys(map[string]serve.Principal{secret: who}), Renderers: renderers, Memory: memories,
+		Auth: serve.Keys(map[string]serve.Principal{secret: who}), Renderers: convert.Requests, Memory: memories,
 		Surfaces: []serve.Surface{serve.Own(), zyhive.New(), openviking.New("main", nil)},
 	}
 	if c.page {

@@ -113,7 +113,7 @@ var flagDefs = []flagDef{
 	{"reason", "the `TEXT` is the result of a rejected call", func(o *options) any { return &o.reason }},
 
 	{"mask", "mask secrets in the store, now and in all later writes", func(o *options) any { return &o.mask }},
-	{"format", "`FORMAT` is jsonl, markdown, html, anthropic, gemini ...", func(o *options) any { return &o.format }},
+	{"format", "the `FORMAT`, such as markdown or gemini", func(o *options) any { return &o.format }},
 	{"to", "`FORMAT` is native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
 	{"from", "the `FORMAT` of JSON arrays: openai-chat, gemini ...", func(o *options) any { return &o.from }},
 	{"zone", "the `ZONE` of times without one, such as Europe/Lisbon", func(o *options) any { return &o.zone }},

@@ -10,11 +10,6 @@ import (
 	"path/filepath"
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
-	"github.com/convolog/convolog/rebuild/wire/anthropic"
-	"github.com/convolog/convolog/rebuild/wire/bedrock"
-	"github.com/convolog/convolog/rebuild/wire/gemini"
-	"github.com/convolog/convolog/rebuild/wire/openaichat"
-	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver"
@@ -54,12 +49,6 @@ func storeOptions(dir string, readOnly bool, filters ...session.Filter) *session
 		opts.Filters = append(opts.Filters, blobs.Filter(blobs.Folder(dir), nil))
 	}
 	return opts
-}
-
-// renderers are the forms of model requests.
-var renderers = map[string]exchange.Renderer{
-	"anthropic": anthropic.Format{}, "openai-chat": openaichat.Format{}, "openai-responses": openairesponses.Format{},
-	"gemini": gemini.Format{}, "bedrock": bedrock.Format{},
 }
 
 func (f *folder) PlanErase(ctx context.Context, what erase.Erasure) (erase.Plan, error) {
@@ -176,16 +165,11 @@ func (f *folder) follow(ctx context.Context, ref session.Ref, after string) iter
 	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[transcript.Entry, error] { return s.Follow(ctx, after) })
 }
 
-func (f *folder) Archive(ctx context.Context, ref session.Ref) error {
-	return f.SetState(ctx, ref, session.Archived, -1)
-}
-
-func (f *folder) Restore(ctx context.Context, ref session.Ref) error {
-	return f.SetState(ctx, ref, session.Live, -1)
-}
-
-func (f *folder) Trash(ctx context.Context, ref session.Ref) error {
-	return retain.Trash(ctx, f.Store, ref)
+func (f *folder) move(ctx context.Context, ref session.Ref, how string) error {
+	if how == "trash" {
+		return retain.Trash(ctx, f.Store, ref)
+	}
+	return f.SetState(ctx, ref, map[string]session.State{"archive": session.Archived, "restore": session.Live}[how], -1)
 }
 
 func (f *folder) Delete(ctx context.Context, refs ...session.Ref) error {
@@ -241,16 +225,7 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 		return err
 	}
 	out := bufio.NewWriter(w)
-	switch renderer, ok := renderers[as]; {
-	case ok:
-		_, err = exchange.Request(ctx, s, out, renderer, transcript.Request{Model: model})
-	case as == "markdown":
-		err = exchange.Markdown(ctx, s, out)
-	case as == "html":
-		err = exchange.HTML(ctx, s, out)
-	default:
-		err = exchange.Lines(ctx, s, out)
-	}
+	_, err = convert.Export(ctx, s, out, as, model)
 	return errors.Join(err, out.Flush())
 }
 

@@ -38,11 +38,7 @@ func stats(ctx context.Context, c *call) error {
 			c.say("%d contexts and %d skills used, %d memories", d.Stats.Contexts, d.Stats.Skills, d.Stats.Memories)
 		})
 	}
-	opts := c.list
-	if c.state == "" {
-		opts.State = session.AnyState
-	}
-	infos, err := c.backend.List(ctx, &opts)
+	infos, err := c.selected(ctx, session.AnyState)
 	if err != nil {
 		return err
 	}
@@ -59,6 +55,15 @@ func stats(ctx context.Context, c *call) error {
 	})
 }
 
+// selected returns the sessions that the flags select, and state without --state.
+func (c *call) selected(ctx context.Context, state session.State) ([]session.Info, error) {
+	opts := c.list
+	if c.state == "" {
+		opts.State = state
+	}
+	return c.backend.List(ctx, &opts)
+}
+
 func usage(ctx context.Context, c *call) error {
 	var infos []session.Info
 	var err error
@@ -67,17 +72,7 @@ func usage(ctx context.Context, c *call) error {
 		d, err = c.backend.describe(ctx, c.ref)
 		infos = append(infos, d.Info)
 	} else {
-		opts := c.list
-		if c.state == "" {
-			opts.State = session.AnyState
-		}
-		infos, err = c.backend.List(ctx, &opts)
-		if err == nil && c.state == "" {
-			var trashed []session.Info
-			opts.State = session.Trashed
-			trashed, err = c.backend.List(ctx, &opts)
-			infos = append(infos, trashed...)
-		}
+		infos, err = c.selected(ctx, session.EveryState)
 	}
 	if err != nil {
 		return err
@@ -176,20 +171,13 @@ func prune(ctx context.Context, c *call) error {
 	return errors.Join(err, shown)
 }
 
-func archiveSession(ctx context.Context, c *call) error {
-	return c.put(ctx, c.backend.Archive, "archived")
-}
-
-func restoreSession(ctx context.Context, c *call) error {
-	return c.put(ctx, c.backend.Restore, "restored")
-}
-
-func (c *call) put(ctx context.Context, change func(context.Context, session.Ref) error, as string) error {
-	if err := change(ctx, c.ref); err != nil {
+func moveSession(ctx context.Context, c *call) error {
+	how := strings.TrimPrefix(c.command.name, "session ")
+	if err := c.backend.move(ctx, c.ref, how); err != nil {
 		return err
 	}
 	d, err := c.backend.describe(ctx, c.ref)
-	return c.describedAs(d.Info, err, as)
+	return c.describedAs(d.Info, err, how+"d")
 }
 
 func eraseData(ctx context.Context, c *call) error {

@@ -98,7 +98,7 @@ func TestImportOfTrash(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(foreign), 0o600))
 		sh.must(0, "import", file)
 		sh.must(0, "session", "delete", "elsewhere")
-		require.Contains(t, sh.must(0, "import", file), "in the trash: convolog restore elsewhere brings it back", name)
+		require.Contains(t, sh.must(0, "import", file), "in the trash: convolog session restore elsewhere brings it back", name)
 		require.NotContains(t, sh.must(0, "session", "list"), "elsewhere")
 	}
 }

@@ -364,7 +364,7 @@ func (f *folder) mend(ctx context.Context, before []finding) error {
 	var errs []error
 	for agent := range agents {
 		// Restoring a session that does not exist makes the driver repair the index first.
-		if err := f.Restore(ctx, session.Ref{Agent: agent, ID: rand.Text()}); !errors.Is(err, fs.ErrNotExist) {
+		if err := f.move(ctx, session.Ref{Agent: agent, ID: rand.Text()}, "restore"); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

@@ -28,16 +28,20 @@ func (c *call) table(header string, rows [][]string) {
 	}
 	for n, row := range all {
 		left := c.width()
+		if left > 0 { // at least one column for the last cell
+			for _, w := range widths[:len(widths)-1] {
+				left = max(1, left-w-2)
+			}
+		}
 		for i, cell := range row {
 			switch pad := strings.Repeat(" ", widths[i]-uniseg.StringWidth(cell)) + "  "; {
 			case i == len(row)-1:
-				c.print(c.paint(map[bool]string{true: faint}[n == 0], cut(cell, max(0, left))) + "\n")
+				c.print(c.paint(map[bool]string{true: faint}[n == 0], cut(cell, left)) + "\n")
 			case n == 0:
 				c.print(c.paint(faint, cell) + pad)
 			default:
 				c.print(c.paint(map[bool]string{true: bold}[i == 0], cell) + pad)
 			}
-			left -= widths[i] + 2
 		}
 	}
 }

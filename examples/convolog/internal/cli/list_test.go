@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,14 @@ func TestLists(t *testing.T) {
 				require.Regexp(t, `  [^ ]`, line[strings.Index(lines[0], "UPDATED")-2:][:3])
 			}
 			require.Len(t, seen, 4)
+
+			sh.screen = true
+			for _, n := range []int{34, 80, 200} {
+				sh.env = map[string]string{"CONVOLOG_TOKEN": "secret", "NO_COLOR": "1", "COLUMNS": strconv.Itoa(n)}
+				for line := range strings.Lines(sh.must(0, "session", "list")) {
+					require.LessOrEqual(t, uniseg.StringWidth(strings.TrimSuffix(line, "\n")), n, line)
+				}
+			}
 		})
 	}
 }

@@ -223,16 +223,8 @@ func (r *remote) hide(ctx context.Context, ref session.Ref, entries []string, of
 	return done.Entries, err
 }
 
-func (r *remote) Archive(ctx context.Context, ref session.Ref) error {
-	return r.do(ctx, http.MethodPost, at(ref, "/archive"))
-}
-
-func (r *remote) Restore(ctx context.Context, ref session.Ref) error {
-	return r.do(ctx, http.MethodPost, at(ref, "/restore"))
-}
-
-func (r *remote) Trash(ctx context.Context, ref session.Ref) error {
-	return r.do(ctx, http.MethodPost, at(ref, "/trash"))
+func (r *remote) move(ctx context.Context, ref session.Ref, how string) error {
+	return r.do(ctx, http.MethodPost, at(ref, "/"+how))
 }
 
 func (r *remote) Removals(ctx context.Context) ([]retain.Removal, error) {

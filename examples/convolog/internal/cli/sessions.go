@@ -182,7 +182,7 @@ func (c *call) rows(rows [][2]string) {
 
 func deleteSession(ctx context.Context, c *call) error {
 	if !c.now {
-		if err := c.backend.Trash(ctx, c.ref); err != nil {
+		if err := c.backend.move(ctx, c.ref, "trash"); err != nil {
 			return err
 		}
 		return c.value(map[string]session.Ref{"trashed": c.ref}, func() {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
@@ -19,6 +18,8 @@ import (
 
 // reconnect is the pause before a broken stream is opened again.
 const reconnect = time.Second
+
+var errEnough = errors.New("the caller needs no more events")
 
 // follow reconnects if the stream breaks, and continues after the last entry.
 func (r *remote) follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error] {
@@ -30,17 +31,19 @@ func (r *remote) follow(ctx context.Context, ref session.Ref, after string) iter
 				return
 			}
 			if err == nil {
-				more, failed := readEvents(resp.Body, func(data []byte) bool {
+				err = wire.ReadSSE(resp.Body, func(data []byte) error {
 					e, err := transcript.ParseEntry(data)
+					if failed := (&problem{base: r.base}); err != nil && json.Unmarshal(data, &failed.Problem) == nil && failed.Code != "" {
+						err = failed
+					}
 					after = e.ID
-					return yield(e, err) && err == nil
+					if !yield(e, err) || err != nil {
+						return errEnough
+					}
+					return nil
 				})
 				_ = resp.Body.Close() // only read
-				if failed != nil {
-					failed.base = r.base
-					more = more && yield(transcript.Entry{}, failed) && false
-				}
-				if !more {
+				if errors.Is(err, errEnough) {
 					return
 				}
 			}
@@ -50,37 +53,6 @@ func (r *remote) follow(ctx context.Context, ref session.Ref, after string) iter
 				return
 			case <-time.After(reconnect):
 			}
-		}
-	}
-}
-
-// readEvents calls take with the data of each event until take returns false or the stream
-// ends. more is false if take returned false. failed is the problem of a last event that
-// reports a failure.
-func readEvents(stream io.Reader, take func(data []byte) bool) (more bool, failed *problem) {
-	lines := bufio.NewReader(stream)
-	var name, data []byte
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return true, nil
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch {
-		case len(line) == 0 && string(name) == "end":
-			failed = &problem{}
-			_ = json.Unmarshal(data, &failed.Problem) // a failure without details is still a failure
-			return true, failed
-		case len(line) == 0 && len(data) > 0 && !take(data):
-			return false, nil
-		case len(line) == 0:
-			name, data = nil, nil
-		case string(field) == "event":
-			name = bytes.Clone(value)
-		case string(field) == "data":
-			data = append(data, value...)
 		}
 	}
 }

@@ -8,7 +8,8 @@
 //	mini-claw, claw0, zyhive, openviking, pi, claude-code, codex
 //	            the files of these programs
 //	jsonl       a transcript of Convolog for each session, without a store
-//	markdown    a document for people for each session
+//	markdown, html
+//	            a document for people for each session
 //	anthropic, openai-chat, openai-responses, gemini, bedrock
 //	            a model request for each session
 //
@@ -59,7 +60,7 @@ func New(names []string, to, model string, dry bool) (Job, error) {
 	switch {
 	case j.to == "":
 		return j, fmt.Errorf("no --to: choose the format to write, one of %s", strings.Join(formats(), ", "))
-	case targets[j.to] == nil:
+	case !slices.Contains(formats(), j.to):
 		return j, fmt.Errorf("there is no format %q, only %s", j.to, strings.Join(formats(), ", "))
 	case slices.Contains(rest, ""):
 		return j, errors.New("an empty name among FROM and DIR: is a variable not set?")
@@ -92,7 +93,7 @@ func (j Job) run(ctx context.Context, out io.Writer) (*Summary, error) {
 	if err := j.check(); err != nil {
 		return sum, err
 	}
-	w, err := targets[j.to](j)
+	w, err := j.target()
 	if err != nil {
 		return sum, err
 	}

@@ -371,10 +371,14 @@ func TestConvertHalf(t *testing.T) {
 	dir := t.TempDir()
 	f, err := openFolder(Job{dir: dir})
 	require.NoError(t, err)
-	docs := documents{f, Job{}, ".md", func(_ context.Context, _ Job, _ *session.Session, w io.Writer) (int, error) {
+	half := documents["markdown"]
+	half.write = func(_ context.Context, _ *session.Session, w io.Writer) error {
 		_, err := io.WriteString(w, "half")
-		return 0, errors.Join(err, errors.New("the disk is full"))
-	}, map[string]bool{}}
+		return errors.Join(err, errors.New("the disk is full"))
+	}
+	documents["half"] = half
+	defer delete(documents, "half")
+	docs := documentFolder{f, Job{to: "half"}, map[string]bool{}}
 	folder, err := dialect.ReadFolder(os.DirFS("../../../../transcript/dialect/testdata/claw0"))
 	require.NoError(t, err)
 	n := 0

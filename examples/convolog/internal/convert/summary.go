@@ -66,7 +66,7 @@ func (r Result) String() string {
 		line += ", it is in the store: convolog merge adds the entries that it lacks"
 	}
 	if r.Trashed {
-		line += ", in the trash: convolog restore " + r.Session.ID + " brings it back"
+		line += ", in the trash: convolog session restore " + r.Session.ID + " brings it back"
 	}
 	return line + counts(", without %d %s", r.Lost) + counts(", set aside %d %s", r.Aside)
 }
