@@ -40,7 +40,7 @@ var without = map[string][]transcript.Form{
 	"call-ids":   {transcript.CallIDs},
 }
 
-// remedy returns the cure of a refused part. ok is false if this Do has none left.
+// remedy returns the cure of a refused part. ok is false if no cure is left.
 func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
 	if r.attempt >= maxCalls-1 {
 		return c, false
