@@ -161,7 +161,8 @@ func (x *terminal) texts() (texts []string) {
 func TestTerminal(t *testing.T) {
 	x := openTerminal(t)
 	cmd := x.start("xterm")
-	x.await("Type a message")
+	x.await("Type a message, or /help.")
+	x.await("> ") // the editor reads keys
 	x.stall.Store(true)
 	x.send("first question of a user\r")
 	<-x.stalled
@@ -172,7 +173,8 @@ func TestTerminal(t *testing.T) {
 
 	cmd = x.start("xterm")
 	x.await("Restored: 1 previous turns")
-	x.await("Type a message")
+	x.await("Type a message, or /help.")
+	x.await("> ") // the editor reads keys
 	long := strings.Repeat("a line\n", 5_000) + "日本語 👩‍👩‍👧"
 	x.send("\x1b[200~" + strings.ReplaceAll(long, "\n", "\r") + "\x1b[201~")
 	x.await("5001")
@@ -184,7 +186,8 @@ func TestTerminal(t *testing.T) {
 	cmd = x.start("xterm")
 	x.await("Restored: 2 previous turns")
 	x.await("Pending: /continue")
-	x.await("Type a message")
+	x.await("Type a message, or /help.")
+	x.await("> ") // the editor reads keys
 	x.send("/continue\r")
 	x.await("> /continue") // printed when the command begins
 	x.send("last\r\x04")   // queued; the end of the input stops the answer, or follows it
