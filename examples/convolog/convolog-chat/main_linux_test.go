@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -211,4 +212,21 @@ func TestDumbTerminal(t *testing.T) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	require.NotContains(t, x.output.String(), "\x1b")
+}
+
+// The name of a model selects the API.
+func TestConnect(t *testing.T) {
+	service := guardtest.NewServer(&guardtest.Model{})
+	defer service.Close()
+	t.Setenv("ANTHROPIC_BASE_URL", service.URL)
+	t.Setenv("OPENAI_BASE_URL", service.URL+"/v1")
+	for name, api := range map[string]string{"claude-test": "anthropic", "gpt-test": "openai-chat"} {
+		model, g := connect(name)
+		require.Equal(t, name, g.Model)
+		req := transcript.Request{Model: name, Messages: []transcript.Message{transcript.UserText("hello")}}
+		answer, err := model.Stream(t.Context(), req, func(wire.Delta) {})
+		require.NoError(t, err)
+		require.Equal(t, "hello", answer.Message.Text())
+		require.Equal(t, api, answer.API)
+	}
 }

@@ -133,10 +133,13 @@ func TestPainter(t *testing.T) {
 		}
 	}}
 	p.width.Store(40)
-	p.part("**bold** \x1b[2J")
-	require.Equal(t, []string{"**bold** [2J"}, tails)
-	require.Contains(t, p.markdown(tails[0]), "bold")
-	require.NotContains(t, p.markdown(tails[0]), "**")
+	p.part("**bold** \x1b[2J \u202e 👩‍👩‍👧")
+	shown := p.markdown(tails[0])
+	require.Contains(t, shown, "bold")
+	require.NotContains(t, shown, "**")
+	require.NotContains(t, shown, "\x1b[2J")
+	require.NotContains(t, shown, "\u202e")
+	require.Contains(t, shown, "👩‍👩‍👧")
 	p.part("\n\n" + strings.Repeat("word ", 1_000) + "\n\nlast")
 	require.Len(t, printed, 1)
 	require.Equal(t, "last", p.text)

@@ -8,7 +8,7 @@ import (
 	"charm.land/glamour/v2"
 	"charm.land/lipgloss/v2"
 
-	"github.com/convolog/convolog/examples/internal/plain"
+	"github.com/convolog/convolog/examples/convolog/internal/screen"
 )
 
 // long is the size from which a growing answer is printed up to the end of a block, in
@@ -31,11 +31,11 @@ type painter struct {
 func (p *painter) print(text string) { p.send(tea.Println(lipgloss.Sprint(text))()) }
 
 func (p *painter) lines(text string) {
-	p.print(lipgloss.Wrap(plain.Clean(text), int(p.width.Load()), " "))
+	p.print(lipgloss.Wrap(screen.Printable(text, "\n\t"), int(p.width.Load()), " "))
 }
 
 func (p *painter) part(text string) {
-	p.text += plain.Clean(text)
+	p.text += text
 	if i := strings.LastIndex(p.text, "\n\n"); i > long && strings.Count(p.text[:i], "```")%2 == 0 {
 		p.print(p.markdown(p.text[:i]))
 		p.text = p.text[i+2:]
@@ -58,6 +58,7 @@ func (p *painter) markdown(text string) string {
 	if p.light.Load() {
 		style = "light"
 	}
+	text = screen.Printable(text, "\n\t")
 	r, err := glamour.NewTermRenderer(glamour.WithStandardStyle(style), glamour.WithWordWrap(max(10, int(p.width.Load())-4)))
 	if err != nil {
 		return text

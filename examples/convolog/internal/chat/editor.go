@@ -27,7 +27,7 @@ func (c *Chat) Screen(ctx context.Context, in io.Reader, out io.Writer) error {
 	paint := &painter{}
 	c.prepare(paint)
 	var running sync.Mutex // held by a turn or a command
-	m := newScreen(paint)
+	m := newEditor(paint)
 	m.past = c.past(ctx)
 	m.start = func(shown, text string) (stop func(), cmd tea.Cmd) {
 		ctx, stop := context.WithCancel(ctx)
@@ -64,9 +64,9 @@ func (c *Chat) past(ctx context.Context) (texts []string) {
 // ended is a message: the running turn or command has ended.
 type ended struct{ quit bool }
 
-// A screen is the model of bubbletea: an input below the end of the running answer.
+// An editor is the model of bubbletea: the input below the end of the running answer.
 // Finished texts are printed above it and belong to the terminal.
-type screen struct {
+type editor struct {
 	paint *painter
 	// start returns a command that carries out a text, and a function that cancels it.
 	start func(shown, text string) (stop func(), cmd tea.Cmd)
@@ -87,7 +87,7 @@ type screen struct {
 // A paste is a text, and a label that the screen shows in its place.
 type paste struct{ label, text string }
 
-func newScreen(paint *painter) *screen {
+func newEditor(paint *painter) *editor {
 	in := textarea.New()
 	in.Prompt, in.ShowLineNumbers, in.CharLimit = "> ", false, 0
 	in.DynamicHeight, in.MaxHeight, in.MaxContentHeight = true, 10, 100_000
@@ -95,23 +95,23 @@ func newScreen(paint *painter) *screen {
 	in.KeyMap.InsertNewline.SetKeys("alt+enter", "shift+enter", "ctrl+j")
 	in.KeyMap.Paste.SetEnabled(false) // the terminal pastes
 	in.Focus()
-	m := &screen{paint: paint, in: in, spin: spinner.New(spinner.WithSpinner(spinner.MiniDot))}
+	m := &editor{paint: paint, in: in, spin: spinner.New(spinner.WithSpinner(spinner.MiniDot))}
 	m.style(true)
 	return m
 }
 
 // style gives the input the colours for a background.
-func (m *screen) style(dark bool) {
+func (m *editor) style(dark bool) {
 	styles := textarea.DefaultStyles(dark)
 	styles.Focused.CursorLine = lipgloss.NewStyle()
 	m.in.SetStyles(styles)
 }
 
 // Init asks for the colour of the background.
-func (m *screen) Init() tea.Cmd { return tea.RequestBackgroundColor }
+func (m *editor) Init() tea.Cmd { return tea.RequestBackgroundColor }
 
 // Update handles keys, pastes, and news of the answer.
-func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m *editor) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -142,7 +142,7 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // press handles a key.
-func (m *screen) press(key tea.KeyPressMsg) (cmd tea.Cmd) {
+func (m *editor) press(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	switch name := key.String(); {
 	case name == "ctrl+c" && m.stop != nil:
 		m.queue = nil
@@ -169,13 +169,13 @@ func (m *screen) press(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	return cmd
 }
 
-func (m *screen) clear() {
+func (m *editor) clear() {
 	m.in.Reset()
 	m.pastes, m.at = nil, 0
 }
 
 // recall shows the nth newest text of the past. It folds a long one, like a paste.
-func (m *screen) recall(n int) {
+func (m *editor) recall(n int) {
 	if n < 0 || n > len(m.past) {
 		return
 	}
@@ -186,7 +186,7 @@ func (m *screen) recall(n int) {
 }
 
 // submit starts a turn with the input, or queues it during another one.
-func (m *screen) submit() tea.Cmd {
+func (m *editor) submit() tea.Cmd {
 	shown := strings.TrimSpace(m.in.Value())
 	text := shown
 	for _, p := range m.pastes {
@@ -204,13 +204,13 @@ func (m *screen) submit() tea.Cmd {
 	return m.run(paste{shown, text})
 }
 
-func (m *screen) run(p paste) (cmd tea.Cmd) {
+func (m *editor) run(p paste) (cmd tea.Cmd) {
 	m.stop, cmd = m.start(p.label, p.text)
 	return tea.Batch(cmd, m.spin.Tick)
 }
 
 // next follows the end of a turn.
-func (m *screen) next(quit bool) tea.Cmd {
+func (m *editor) next(quit bool) tea.Cmd {
 	m.stop = nil
 	if quit || m.leaving {
 		return tea.Quit
@@ -225,7 +225,7 @@ func (m *screen) next(quit bool) tea.Cmd {
 
 // fold returns a label for a long text, which submit replaces. Short texts stay as they
 // are. Pastes come with the line ends of a keyboard.
-func (m *screen) fold(text string) string {
+func (m *editor) fold(text string) string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	if len(text) < 2_000 && strings.Count(text, "\n") < 10 {
 		return text
@@ -238,7 +238,7 @@ func (m *screen) fold(text string) string {
 
 // runes returns how often the input needs a key: it moves and deletes by runes, but a
 // character may have several. A label counts as one character.
-func (m *screen) runes(key string) int {
+func (m *editor) runes(key string) int {
 	line := []rune(strings.Split(m.in.Value(), "\n")[m.in.Line()])
 	before, after := string(line[:m.in.Column()]), string(line[m.in.Column():])
 	unit := ""
@@ -265,7 +265,7 @@ func (m *screen) runes(key string) int {
 
 // View shows the end of the answer, the state and the input, with the real cursor: input
 // methods and screen readers need it.
-func (m *screen) View() tea.View {
+func (m *editor) View() tea.View {
 	var above []string
 	if m.tail != "" {
 		above = strings.Split(m.tail, "\n")

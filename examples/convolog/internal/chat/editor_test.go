@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// typist presses keys on a screen, and notes its turns.
+// typist presses keys in an editor, and notes its turns.
 type typist struct {
-	*screen
+	*editor
 	entered []string // texts
 	shown   []string
 	stopped int
 }
 
 func newTypist() *typist {
-	y := &typist{screen: newScreen(&painter{})}
+	y := &typist{editor: newEditor(&painter{})}
 	y.start = func(shown, text string) (func(), tea.Cmd) {
 		y.entered, y.shown = append(y.entered, text), append(y.shown, shown)
 		return func() { y.stopped++ }, nil
