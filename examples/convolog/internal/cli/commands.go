@@ -220,7 +220,7 @@ func (c *call) completions(ctx context.Context) (list []cobra.Completion, _ cobr
 	defer func() { _ = b.Close() }() // only read
 	infos, err := b.List(ctx, &session.ListOptions{State: session.EveryState})
 	for _, i := range infos {
-		list = append(list, cobra.CompletionWithDesc(i.ID, cut(i.Title, 40)))
+		list = append(list, cobra.CompletionWithDesc(cut(i.ID, 0), cut(i.Title, 40)))
 	}
 	if err != nil {
 		return list, cobra.ShellCompDirectiveError

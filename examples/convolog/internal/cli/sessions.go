@@ -46,7 +46,9 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	for _, fit := range []func(session.Info) bool{
 		func(i session.Info) bool { return i.Key == name && i.Current },
 		func(i session.Info) bool { return i.ID == name || i.Key == name },
-		func(i session.Info) bool { return strings.HasPrefix(i.ID, name) || strings.HasSuffix(i.ID, name) },
+		func(i session.Info) bool { // a short end fits an ID by chance
+			return strings.HasPrefix(i.ID, name) || len(name) > 3 && strings.HasSuffix(i.ID, name)
+		},
 	} {
 		switch found := fits(fit); len(found) {
 		case 0:
