@@ -15,7 +15,6 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/convolog/convolog/examples/internal/plain"
-	"github.com/convolog/convolog/session/exchange"
 )
 
 // Screen runs the conversation on a terminal until the user ends it or ctx is done.
@@ -47,9 +46,9 @@ func (c *Chat) Screen(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// past returns the texts of the user. Without a history there is nothing to recall.
+// past returns the texts of the user. Without a readable history there is nothing to recall.
 func (c *Chat) past(ctx context.Context) (texts []string) {
-	h, err := exchange.FullHistory(ctx, c.Session)
+	h, err := c.Session.History(ctx)
 	if err != nil {
 		return nil
 	}

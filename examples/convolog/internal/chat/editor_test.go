@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"image/color"
 	"strings"
 	"testing"
 
@@ -154,6 +155,8 @@ func TestView(t *testing.T) {
 	y.press("one", "Enter", "日本")
 	y.Update(tail(strings.Repeat("line\n\n", 100) + "last"))
 	y.Update(y.spin.Tick())
+	y.Update(tea.BackgroundColorMsg{Color: color.White})
+	require.True(t, y.paint.light.Load())
 	v := y.View()
 	rows := strings.Split(v.Content, "\n")
 	require.LessOrEqual(t, len(rows), 24)
