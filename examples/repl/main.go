@@ -107,7 +107,7 @@ func (r *repl) run(ctx context.Context, in io.Reader, out io.Writer) (err error)
 			return nil
 		}
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		_, err = fmt.Fprintln(r.out)
 	}
 	return err

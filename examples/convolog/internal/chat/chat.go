@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/examples/internal/plain"
@@ -78,9 +79,9 @@ func (l lines) end()              { fmt.Fprintln(l) }
 
 func (c *Chat) prepare(out output) {
 	c.out = out
-	c.Guard.System, c.Guard.Tools = system, script.Tools
+	c.Guard.System, c.Guard.Tools = system, slices.Clip(script.Tools)
 	for _, t := range search.RecallTools(nil) {
-		c.Guard.Tools = append(c.Guard.Tools[:len(c.Guard.Tools):len(c.Guard.Tools)], t.Tool)
+		c.Guard.Tools = append(c.Guard.Tools, t.Tool)
 	}
 	c.Guard.Observe = func(_ context.Context, e guard.Event) {
 		switch {
