@@ -116,16 +116,17 @@ func (c *call) root(args []string) *cobra.Command {
 	c.addFlags(root.PersistentFlags(), everywhere)
 	c.token = c.getenv("CONVOLOG_TOKEN") // not the default, which help prints
 	root.AddCommand(sessions)
-	for _, row := range commands() {
+	rows := commands()
+	if i := slices.IndexFunc(rows, func(row command) bool { return strings.HasPrefix(strings.Join(args, " ")+" ", row.name+" ") }); i >= 0 {
+		rows = rows[i : i+1] // a clear command needs no others, and starts sooner
+		root.CompletionOptions.DisableDefaultCmd = true
+	}
+	for _, row := range rows {
 		parent, name := root, row.name
 		if after, ok := strings.CutPrefix(name, "session "); ok {
 			parent, name = sessions, after
 		}
-		cmd := c.leaf(name, row)
-		if slices.Contains(args, name) { // adding those of all commands takes time
-			c.addFlags(cmd.Flags(), row.flags)
-		}
-		parent.AddCommand(cmd)
+		parent.AddCommand(c.leaf(name, row))
 	}
 	root.SetArgs(args)
 	root.SetOut(c.console)
@@ -203,6 +204,7 @@ func (c *call) leaf(name string, row command) *cobra.Command {
 			return c.completions(cmd.Context())
 		}
 	}
+	c.addFlags(cmd.Flags(), row.flags)
 	return cmd
 }
 

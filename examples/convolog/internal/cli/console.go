@@ -121,14 +121,15 @@ func (c *call) value(v any, text func()) error {
 	return cmp.Or(err, c.failed)
 }
 
-// confirm asks a question on a terminal. Without a terminal it needs --yes.
-func (c *call) confirm(question string) error {
+// confirm asks a question on a terminal, after show. Without a terminal it needs --yes.
+func (c *call) confirm(question string, show func()) error {
 	switch {
 	case c.yes:
 		return nil
 	case !c.asked || c.json:
 		return wrong("this deletes for good, and there is no terminal for a question: --yes confirms it")
 	}
+	show()
 	_, _ = io.WriteString(c.err, printable(question+" [y/N] "))
 	if answer, _ := bufio.NewReader(c.in).ReadString('\n'); !strings.EqualFold(strings.TrimSpace(answer), "y") {
 		return errors.New("nothing was deleted")

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"os"
@@ -29,29 +29,30 @@ import (
 
 func importSessions(ctx context.Context, c *call) error {
 	sum := convert.NewSummary(c.dryRun)
-	out := c.listing()
-	opts := c.importOptions()
+	err := sum.Take(ctx, c.listing(), c.args, c.from, cmp.Or(c.url, c.dir), importer{c})
+	return errors.Join(err, c.value(sum, func() {}))
+}
+
+// An importer is the store of a call as a target.
+type importer struct{ *call }
+
+// Write implements [convert.Target].
+func (c importer) Write(ctx context.Context, name string, sessions iter.Seq[exchange.Source], report func(convert.Result) error) error {
+	opts, n := c.importOptions(), 0
 	opts.DryRun = c.dryRun
-	var errs []error
-	names := convert.Names{}
-	for _, name := range c.args {
-		sessions, unread := convert.Find(name, c.from)
-		errs = append(errs, unread, c.backend.take(ctx, name, names.Distinct(sessions), opts, func(r convert.Result) error {
-			if r.Failed != nil {
-				errs = append(errs, fmt.Errorf("%s: session %s: %s", name, cmp.Or(r.Session.ID, r.Source), r.Failed.Title))
-			}
-			c.endProgress()
-			err := sum.Add(out, r)
-			c.progress("%s imported", count(len(sum.Sessions), "session"))
-			return cmp.Or(err, ctx.Err())
-		}))
-	}
-	if err := errors.Join(errs...); len(sum.Sessions) == 0 && err == nil {
-		errs = append(errs, errors.New("the files contain no session: convolog inspect describes them"))
-	}
+	return c.backend.take(ctx, name, sessions, opts, func(r convert.Result) error {
+		c.endProgress()
+		n++
+		err := report(r)
+		c.progress("%s imported", count(n, "session"))
+		return err
+	})
+}
+
+// Close implements [convert.Target]: run closes the store.
+func (c importer) Close() error {
 	c.endProgress()
-	errs = append(errs, sum.End(out, cmp.Or(c.url, c.dir)))
-	return errors.Join(append(errs, c.value(sum, func() {}))...)
+	return nil
 }
 
 // listing returns the output for lines about sessions, which JSON replaces.

@@ -143,11 +143,12 @@ func prune(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	show := func() { c.say("%s", strings.TrimSpace(plan.String())) }
 	if c.dryRun {
-		return c.value(plan, func() { c.say("%s", strings.TrimSpace(plan.String())) })
+		return c.value(plan, show)
 	}
-	if r.Delete {
-		if err := c.confirm(fmt.Sprintf("Delete %s for good?", count(len(plan.Items), "session"))); err != nil {
+	if r.Delete && slices.ContainsFunc(plan.Items, func(i retain.Item) bool { return i.Protected == "" }) {
+		if err := c.confirm("Delete these sessions for good?", show); err != nil {
 			return err
 		}
 	}
@@ -200,14 +201,12 @@ func eraseData(ctx context.Context, c *call) error {
 	if len(c.args) > 1 && len(plan.Places) == 0 {
 		return fmt.Errorf("session %s contains none of these entries, so nothing is erased: %w", c.ref.ID, session.ErrNoEntry)
 	}
+	show := func() { c.places(plan.Places) }
 	if c.dryRun {
-		return c.value(plan, func() { c.places(plan.Places) })
+		return c.value(plan, show)
 	}
-	if len(plan.Places) > 0 && !c.yes {
-		if !c.json {
-			c.places(plan.Places)
-		}
-		if err := c.confirm("Erase this data for good?"); err != nil {
+	if len(plan.Places) > 0 {
+		if err := c.confirm("Erase this data for good?", show); err != nil {
 			return err
 		}
 	}

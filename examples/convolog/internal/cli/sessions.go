@@ -191,7 +191,7 @@ func deleteSession(ctx context.Context, c *call) error {
 			c.say("%s is in the trash. convolog session restore %s brings it back.", c.ref.ID, c.ref.ID)
 		})
 	}
-	if err := c.confirm("Delete " + c.ref.ID + " for good?"); err != nil {
+	if err := c.confirm("Delete "+c.ref.ID+" for good?", func() {}); err != nil {
 		return err
 	}
 	if err := c.backend.Delete(ctx, c.ref); err != nil {

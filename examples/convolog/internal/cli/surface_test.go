@@ -601,11 +601,19 @@ func TestDeleteAsks(t *testing.T) {
 			sh.must(0, "session", "restore", "gam")
 			sh.must(0, "session", "delete", "gamma")
 			sh.screen = false
-			for _, args := range []string{"session delete gamma --now", "prune --max-sessions 0 --trash-for 0s --ttl --delete", "erase gamma"} {
+			for _, args := range []string{"session delete gamma --now", "erase gamma"} {
 				_, errs, code := sh.run(strings.Fields(args)...)
 				require.Equal(t, exitUsage, code, args)
 				require.Contains(t, errs, "--yes confirms it")
 			}
+			file := filepath.Join(t.TempDir(), "old.jsonl")
+			require.NoError(t, os.WriteFile(file, []byte(foreign), 0o600))
+			sh.must(0, "import", file)
+			prune := []string{"prune", "--older-than", "30d", "--delete", "--force"}
+			sh.must(exitUsage, prune...)
+			require.Equal(t, 1, left())
+			sh.must(0, append(prune, "--yes")...)
+			require.Zero(t, left())
 			sh.must(0, "session", "delete", "gamma", "--now", "--yes")
 			sh.must(exitAbsent, "session", "restore", "gamma")
 			require.Equal(t, 3, strings.Count(sh.must(0, "session", "removed"), "hand"))

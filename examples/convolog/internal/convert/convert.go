@@ -97,39 +97,7 @@ func (j Job) run(ctx context.Context, out io.Writer) (*Summary, error) {
 	if err != nil {
 		return sum, err
 	}
-	end := func() error {
-		err := w.close()
-		if err != nil && j.isProgram() { // nothing is left
-			sum.fail(err)
-		}
-		return err
-	}
-	var errs []error
-	names := Names{}
-	for _, name := range j.from {
-		sessions, err := Find(name, j.From)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for r, err := range w.write(ctx, names.Distinct(sessions)) {
-			if ctx.Err() != nil {
-				err := errors.Join(append(errs, ctx.Err(), end())...)
-				return sum, err
-			}
-			if err != nil {
-				r.Failed = &Failure{err.Error()}
-				errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			}
-			if err := sum.Add(out, r); err != nil {
-				return sum, errors.Join(err, end())
-			}
-		}
-	}
-	errs = append(errs, end(), sum.End(out, j.dir))
-	if len(sum.Sessions) == 0 {
-		errs = append(errs, errors.New("no session was found in FROM: convolog inspect FROM describes the files"))
-	}
-	return sum, errors.Join(errs...)
+	return sum, sum.Take(ctx, out, j.from, j.From, j.dir, w)
 }
 
 func (j Job) check() error {

@@ -30,27 +30,26 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A target is an output for sessions.
-type target interface {
-	// write writes sessions. For each it yields a result, and an error if it failed.
-	write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error]
-	close() error
+// A Target is an output for sessions.
+type Target interface {
+	// Write writes the sessions of a file or a folder, and reports on each, until report
+	// returns an error.
+	Write(ctx context.Context, name string, sessions iter.Seq[exchange.Source], report func(Result) error) error
+	Close() error
 }
 
 // each writes sessions one by one.
-func each(sessions iter.Seq[exchange.Source], write func(exchange.Source, *Result) error) iter.Seq2[Result, error] {
-	return func(yield func(Result, error) bool) {
-		for s := range sessions {
-			r := Of(s.Info())
-			err := write(s, &r)
-			if err != nil {
-				err = fmt.Errorf("%s: %w", cmp.Or(s.Info().Path, s.Info().ID), err)
-			}
-			if !yield(r, err) {
-				return
-			}
+func each(sessions iter.Seq[exchange.Source], write func(exchange.Source, *Result) error, report func(Result) error) error {
+	for s := range sessions {
+		r := Of(s.Info())
+		if err := write(s, &r); err != nil {
+			r.fail(fmt.Errorf("%s: %w", cmp.Or(s.Info().Path, s.Info().ID), err))
+		}
+		if err := report(r); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // programFormats are the programs whose files a job writes.
@@ -89,7 +88,7 @@ func formats() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{string(dialect.Native)}, programFormats, Documents())))
 }
 
-func (j Job) target() (target, error) {
+func (j Job) target() (Target, error) {
 	switch {
 	case j.to == string(dialect.Native):
 		return newStore(j)
@@ -106,7 +105,7 @@ type store struct {
 	opts exchange.ImportOptions
 }
 
-func newStore(j Job) (target, error) {
+func newStore(j Job) (Target, error) {
 	opts := j.Import
 	opts.DryRun = j.dry
 	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
@@ -150,29 +149,10 @@ func Into(ctx context.Context, st *session.Store, sessions iter.Seq[exchange.Sou
 	return nil
 }
 
-func (st store) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
-	return func(yield func(Result, error) bool) {
-		var results []Result
-		err := Into(ctx, st.Store, sessions, st.opts, func(r Result) error {
-			results = append(results, r)
-			return nil
-		})
-		for _, r := range results {
-			var failed error
-			if r.Failed != nil {
-				failed = fmt.Errorf("%s: %s", r.Source, r.Failed.Title)
-			}
-			if !yield(r, failed) {
-				return
-			}
-		}
-		if err != nil {
-			yield(Result{}, err)
-		}
-	}
+// Write implements [Target].
+func (st store) Write(ctx context.Context, _ string, sessions iter.Seq[exchange.Source], report func(Result) error) error {
+	return Into(ctx, st.Store, sessions, st.opts, report)
 }
-
-func (st store) close() error { return st.Close() }
 
 // through imports a session into a new store in memory, and calls f with it. The result
 // adds the losses of the import to the losses of f.
@@ -277,7 +257,8 @@ func (f folder) undo() (err error) {
 	return err
 }
 
-func (f folder) close() error {
+// Close implements [Target].
+func (f folder) Close() error {
 	if f.root == nil {
 		return nil
 	}
@@ -298,7 +279,7 @@ type program struct {
 
 func (j Job) isProgram() bool { return slices.Contains(programFormats, j.to) }
 
-func newProgram(j Job) (target, error) {
+func newProgram(j Job) (Target, error) {
 	f, err := openFolder(j)
 	if err != nil {
 		return nil, err
@@ -307,7 +288,8 @@ func newProgram(j Job) (target, error) {
 	return &program{folder: f, w: w, opts: j.Import}, err
 }
 
-func (p *program) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
+// Write implements [Target].
+func (p *program) Write(ctx context.Context, _ string, sessions iter.Seq[exchange.Source], report func(Result) error) error {
 	all := sessions
 	sessions = func(yield func(exchange.Source) bool) {
 		for s := range all {
@@ -323,17 +305,18 @@ func (p *program) write(ctx context.Context, sessions iter.Seq[exchange.Source])
 		})
 		p.failed = cmp.Or(p.failed, ctx.Err())
 		return err
-	})
+	}, report)
 }
 
-func (p *program) close() error {
+// Close implements [Target].
+func (p *program) Close() error {
 	if p.failed == nil {
 		p.failed = p.w.Close()
 	}
 	if p.failed != nil {
 		p.failed = errors.Join(fmt.Errorf("no file was left in the folder: %w", p.failed), p.undo())
 	}
-	return errors.Join(p.failed, p.folder.close())
+	return errors.Join(p.failed, p.folder.Close())
 }
 
 // documentFolder is a target that writes a file for each session, named after the session's ID.
@@ -343,8 +326,9 @@ type documentFolder struct {
 	taken map[string]bool
 }
 
-func (f documentFolder) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
-	return each(sessions, func(s exchange.Source, r *Result) error { return f.one(ctx, s, r) })
+// Write implements [Target].
+func (f documentFolder) Write(ctx context.Context, _ string, sessions iter.Seq[exchange.Source], report func(Result) error) error {
+	return each(sessions, func(s exchange.Source, r *Result) error { return f.one(ctx, s, r) }, report)
 }
 
 func (f documentFolder) one(ctx context.Context, s exchange.Source, r *Result) (err error) {
