@@ -79,6 +79,8 @@ func commands() []command {
 		{"approve", "SESSION CALL", "reason", changes, object, "Allow a held call. CALL is the ID of the call or of its entry, or an end of it.", decide},
 		{"reject", "SESSION CALL", "reason", changes, object, "Refuse a held call. The model sees the reason as the result. CALL is as for approve.", decide},
 
+		{"chat", "[SESSION]", "model window", makes, "no JSON", "Talk to a model in the terminal. Without SESSION it continues main:cli:user. Without --model a script answers; keys are in ANTHROPIC_API_KEY and OPENAI_API_KEY.", talk},
+
 		{"prune", "", "older-than trash-for ttl max-sessions max-bytes per-key per-owner delete force dry-run yes", changes, object, "Archive or delete old and surplus sessions, and empty the trash. Look at the plan with -n first. --delete asks.", prune},
 		{"erase", "[SESSION] [ENTRY...]", "owner dry-run yes", changes, object, "Erase the data of an owner, a session or entries, for good. It shows every place with such data, and asks. With -n it only shows the places.", eraseData},
 		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, object, "Explain damage in the store, or in transcripts of any program. It changes nothing without --repair.", doctor},
@@ -102,7 +104,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 doctor has findings`
 // root returns the program as a command of cobra, for a command line.
 func (c *call) root(args []string) *cobra.Command {
 	cobra.EnableCommandSorting = false
-	c.dir, c.addr, c.format = home.Default, "127.0.0.1:1933", "jsonl"
+	c.dir, c.addr, c.format, c.window = home.Default, "127.0.0.1:1933", "jsonl", 180_000
 	root, sessions := group("convolog", ""), group("session", "Work with sessions, mostly a single one")
 	root.Long, root.Version, root.SilenceErrors, root.SilenceUsage = about, buildVersion().Version, true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -213,7 +213,7 @@ func TestCommands(t *testing.T) {
 		})
 	}
 	for _, c := range commands() {
-		if c.access != files && c.name != "session follow" { // which has tests of its own
+		if c.access != files && c.name != "session follow" && c.name != "chat" { // which have tests of their own
 			require.True(t, covered[c.name], "no test of convolog %s --json", c.name)
 		}
 	}

@@ -37,7 +37,7 @@ type options struct {
 	retention       retain.Policy
 	query           search.Query
 	role, content   string
-	last            int
+	last, window    int
 	full, regexp    bool
 	within, state   string
 	format, model   string
@@ -118,6 +118,7 @@ var flagDefs = []flagDef{
 	{"from", "the `FORMAT` of JSON arrays: openai-chat, gemini ...", func(o *options) any { return &o.from }},
 	{"zone", "the `ZONE` of times without one, such as Europe/Lisbon", func(o *options) any { return &o.zone }},
 	{"model", "the model `NAME` in requests", func(o *options) any { return &o.model }},
+	{"window", "context window in `TOKENS`; 0: unknown", func(o *options) any { return &o.window }},
 	{"addr", "the `ADDRESS` to serve", func(o *options) any { return &o.addr }},
 	{"memories", "extract memories; `URL` is an Anthropic-like service", func(o *options) any { return &o.memories }},
 	{"page", "also serve a page for browsers at /page", func(o *options) any { return &o.page }},
