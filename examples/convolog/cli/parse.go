@@ -123,7 +123,7 @@ var flagDefs = []flagDef{
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},
 	{"addr", "ADDRESS", "the address; the default is 127.0.0.1:1933", func(o *options) any { return &o.addr }},
 	{"memories", "URL", "extract memories: the URL of an Anthropic-like service", func(o *options) any { return &o.memories }},
-	{"page", "", "also serve a page for browsers at /page", func(o *options) any { return &o.page }},
+	{"page", "", "also serve a page for browsers at /", func(o *options) any { return &o.page }},
 }
 
 func flagsOf(names string) (defs []flagDef) {
