@@ -82,12 +82,13 @@ func trip(t *testing.T, store *session.Store) *session.Session {
 // The page is drawn wide and narrow, light and dark, without overflowing.
 func TestLooks(t *testing.T) {
 	url, store := served(t, &serve.Options{ChannelLogs: logsOf(t)})
-	trip(t, store)
+	hold(t, trip(t, store), "book_hotel", `{"hotel":"Hotel da Bolsa","rooms":2,"until":"2026-04-03","price":472.00}`)
+	hold(t, talk(t, store, "keys"), "shell", `{"command":"git push --force origin main && rm -rf build"}`)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int{360, 1280} {
 			tb := newTab(t, width, scheme)
 			tb.visit(url + "/page")
-			tb.until(`document.querySelectorAll("#list li").length === 7`)
+			tb.until(`document.querySelectorAll("#list li").length === 8`)
 			name := fmt.Sprintf("%s-%d", scheme, width)
 			fits := `document.documentElement.scrollWidth <= window.innerWidth && scroll.scrollWidth <= scroll.clientWidth + 1`
 			require.Equal(t, true, tb.js(fits))
@@ -100,6 +101,16 @@ func TestLooks(t *testing.T) {
 			require.Equal(t, true, tb.js(`document.querySelectorAll("#cuts button").length === 1`))
 			tb.js(`document.querySelector("#cuts button").click()`)
 			tb.until(`document.activeElement.classList.contains("cut")`)
+			require.GreaterOrEqual(t, tb.js(contrast), 4.5)
+			tb.press("G")
+			tb.until(`document.querySelector("#feed article:last-child .verdict form")`)
+			tb.shot("held-" + name)
+			require.Equal(t, true, tb.js(fits))
+			tb.press("i")
+			tb.until(`document.querySelectorAll("#list .card form").length === 2`)
+			tb.js(`document.querySelector("#list details").open = true`)
+			tb.shot("inbox-" + name)
+			require.Equal(t, true, tb.js(fits))
 			require.GreaterOrEqual(t, tb.js(contrast), 4.5)
 		}
 	}
