@@ -16,9 +16,9 @@ import (
 )
 
 // hold appends an answer with a held call, and returns the entry of the call.
-func hold(t *testing.T, s *session.Session, name, input string) string {
+func hold(t *testing.T, s *session.Session, asked, name, input string) string {
 	t.Helper()
-	ids, err := s.Append(t.Context(), transcript.UserText("Please."), answer("I ask first.", toolCall("of "+name, name, input)))
+	ids, err := s.Append(t.Context(), transcript.UserText(asked), answer("I ask first.", toolCall("of "+name, name, input)))
 	require.NoError(t, err)
 	require.NoError(t, turn.Decide(t.Context(), s, ids[len(ids)-1], transcript.Hold, "policy", "it costs money"))
 	return ids[len(ids)-1]
@@ -47,7 +47,7 @@ func TestInbox(t *testing.T) {
 		s := talk(t, store, name)
 		title := "About " + name
 		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title}))
-		sessions[name], entries[name] = s, hold(t, s, name, `{"to":"Porto","sum":12345678901234567890}`)
+		sessions[name], entries[name] = s, hold(t, s, "Please.", name, `{"to":"Porto","sum":12345678901234567890}`)
 	}
 	numbered(t, store, "idle", 4)
 	tb := newTab(t, 1280, "light")
@@ -85,7 +85,7 @@ func TestInbox(t *testing.T) {
 	require.NoError(t, turn.Decide(t.Context(), sessions["drop"], entries["drop"], transcript.Reject, "anna", "not now"))
 	tb.until(card("drop") + `.querySelector(".verdict").textContent === "Rejected elsewhere by anna: not now"`)
 	late := talk(t, store, "late")
-	hold(t, late, "late", `{}`)
+	hold(t, late, "Please.", "late", `{}`)
 	tb.until(card("late"))
 	require.Equal(t, "half a rea", tb.js(`document.activeElement.value`))
 
@@ -113,7 +113,7 @@ func TestInbox(t *testing.T) {
 func TestDecideInConversation(t *testing.T) {
 	url, store := served(t, &serve.Options{})
 	s := talk(t, store, "one")
-	hold(t, s, "first", fmt.Sprintf(`{"n":1,"text":%q,"last":"seen"}`, strings.Repeat("long ", 30)))
+	hold(t, s, "Please.", "first", fmt.Sprintf(`{"n":1,"text":%q,"last":"seen"}`, strings.Repeat("long ", 30)))
 	tb := newTab(t, 360, "light")
 	tb.open(url, "one")
 	tb.until(verdicts("#feed") + ` === "Held by policy: it costs money"`)
@@ -127,7 +127,7 @@ func TestDecideInConversation(t *testing.T) {
 	require.NoError(t, err)
 
 	// Live: a hold, and the decision of another client.
-	second := hold(t, s, "second", `{"n":2}`)
+	second := hold(t, s, "Please.", "second", `{"n":2}`)
 	tb.until(verdicts("#feed") + ` === "Approved|Held by policy: it costs money"`)
 	require.NoError(t, turn.Decide(t.Context(), s, second, transcript.Approve, "anna", ""))
 	tb.until(verdicts("#feed") + ` === "Approved|Approved elsewhere by anna"`)
@@ -135,7 +135,7 @@ func TestDecideInConversation(t *testing.T) {
 	require.NoError(t, err)
 
 	// A held call that gets a result without a decision has no buttons.
-	hold(t, s, "third", `{"n":3}`)
+	hold(t, s, "Please.", "third", `{"n":3}`)
 	tb.until(`document.querySelectorAll("#feed .verdict form").length === 1`)
 	_, err = s.Append(t.Context(), transcript.ToolResult("of third", "done"))
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestDecideInConversation(t *testing.T) {
 func TestManyHeld(t *testing.T) {
 	url, store := served(t, &serve.Options{})
 	for i := range 61 {
-		hold(t, talk(t, store, fmt.Sprint("s", i)), "pay", fmt.Sprintf(`{"n":%d}`, i))
+		hold(t, talk(t, store, fmt.Sprint("s", i)), "Please.", "pay", fmt.Sprintf(`{"n":%d}`, i))
 	}
 	tb := newTab(t, 1280, "light")
 	tb.visit(url + "/")
