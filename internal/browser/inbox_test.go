@@ -64,6 +64,8 @@ func TestInbox(t *testing.T) {
 	for _, part := range []string{"Call of pay", `{"to":"Porto","sum":12345678901234567890}`, "About pay", "main · alice", "3 hr. ago", "Held by policy: it costs money"} {
 		require.Contains(t, text, part)
 	}
+	require.Equal(t, []any{}, tb.js(unnamed))
+	require.Equal(t, "Approve the call of pay|Reject the call of pay|Reason to reject (optional)", tb.js(`[...`+card("pay")+`.querySelectorAll("form > *")].map(e => e.getAttribute("aria-label")).join("|")`))
 	tb.shot("inbox")
 
 	// Approve, and reject with a reason by the keyboard alone.

@@ -136,6 +136,9 @@ func TestLive(t *testing.T) {
 	require.NoError(t, err)
 	tb.until(`document.querySelectorAll("#feed article").length === 3`)
 	require.Equal(t, []string{"Tell me a story.", said, "Again."}, tb.texts())
+	_, err = s.Append(t.Context(), transcript.System{Text: "Be brief."})
+	require.NoError(t, err)
+	tb.until(`feed.lastChild.textContent.includes("Be brief.")`)
 }
 
 // hostile are texts that would act if they were treated as more than text.
@@ -253,6 +256,10 @@ func TestExportedFile(t *testing.T) {
 	}
 }
 
+// unnamed is everything that is pressed or filled in and has no name.
+const unnamed = `[...document.querySelectorAll("button, input, select, a, dialog, nav, main, section, [role]")]
+	.filter(e => !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length || e.textContent.trim() || e.getAttribute("role") === "status" || e.getAttribute("role") === "alert")).map(e => e.outerHTML)`
+
 // Everything that works with a mouse works with keys.
 func TestKeyboard(t *testing.T) {
 	url, store := served(t, &serve.Options{})
@@ -304,9 +311,7 @@ func TestKeyboard(t *testing.T) {
 	tb.until(fmt.Sprintf(`location.hash !== %q`, before))
 	tb.until(`document.querySelectorAll("#feed article").length === 9`)
 
-	// Everything that is pressed or filled in has a name.
-	require.Equal(t, []any{}, tb.js(`[...document.querySelectorAll("button, input, select, a, dialog, nav, main, section, [role]")]
-		.filter(e => !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length || e.textContent.trim() || e.getAttribute("role") === "status" || e.getAttribute("role") === "alert")).map(e => e.outerHTML)`))
+	require.Equal(t, []any{}, tb.js(unnamed))
 	require.Equal(t, true, tb.js(`document.querySelectorAll("nav[aria-label], main[aria-label], [role=feed], [aria-live=polite]").length >= 4`))
 }
 

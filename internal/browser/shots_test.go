@@ -96,6 +96,8 @@ func TestLooks(t *testing.T) {
 			tb.open(url, "porto")
 			tb.until(`document.querySelectorAll("#legend li").length > 3`)
 			tb.until(`document.querySelectorAll("#feed article").length > 20`)
+			tb.until(`source && source.readyState === 1 && open.tail === ""`)
+			require.Equal(t, true, tb.js(`feed.lastChild.querySelector(".verdict form") !== null`), "the prompt of an earlier place")
 			tb.until(`document.querySelector("#feed .verdict form").getBoundingClientRect().bottom < window.innerHeight`)
 			require.Equal(t, true, tb.js(fits))
 			tb.shot("talk-" + name)
