@@ -129,6 +129,13 @@ func TestStates(t *testing.T) {
 		tb.until(v.loaded)
 		tb.until(box + `.hidden || ` + box + `.textContent.startsWith("No call")`)
 	}
+	// On a narrow screen the list leads back to the open session.
+	tb.js(`(document.getElementById("words").value = "", switchTo("sessions"))`)
+	tb.until(`document.querySelectorAll("#list li").length === 1`)
+	tb.click("#back")
+	require.Equal(t, false, tb.js(`feed.checkVisibility()`))
+	tb.click("#list button")
+	tb.until(`feed.checkVisibility() && document.querySelectorAll("#feed article").length === 4`)
 	// A session that does not exist, by a link.
 	tb.js(`(go({agent: "main", id: "none"}), 0)`)
 	tb.until(`document.getElementById("empty").textContent.includes("Try again")`)
