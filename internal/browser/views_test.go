@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -210,4 +211,28 @@ func TestRaw(t *testing.T) {
 		}
 	}
 	require.Fail(t, "the call was not stored")
+}
+
+// A message that arrives while the end is loaded again stays in sight, and lines that
+// were taken back before the page was opened do not appear.
+func TestArrivesWhileLoading(t *testing.T) {
+	url, store := served(t, &serve.Options{})
+	s := talk(t, store, "one", transcript.UserText("First."), answer("So."))
+	_, err := s.Append(t.Context(), transcript.UserText("Taken back."))
+	require.NoError(t, err)
+	require.NoError(t, turn.Undo(t.Context(), s, 1))
+	tb := newTab(t, 1200, "light")
+	tb.visit(url + "/")
+	tb.js(`window.seen = "", new MutationObserver(() => { seen += feed.innerText }).observe(feed, {childList: true})`)
+	tb.js(`(go({agent: "main", id: "one"}), 0)`)
+	tb.until(`document.querySelectorAll("#feed article").length === 2 && [...known].length > 4`)
+	require.NotContains(t, tb.js(`seen`), "Taken back.")
+	tb.until(`!loading`)
+	tb.js(`{ const f = fetchPage; fetchPage = async o => { const list = await f(o); await new Promise(done => { window.release = done; }); return list; } }`)
+	tb.until(`window.release || (load("last"), false)`)
+	_, err = s.Append(t.Context(), transcript.UserText("Second."))
+	require.NoError(t, err)
+	tb.until(`document.querySelectorAll("#feed article").length === 3`)
+	tb.until(`(release(), !loading)`)
+	require.Equal(t, []string{"First.", "So.", "Second."}, tb.texts())
 }
