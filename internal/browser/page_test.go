@@ -136,9 +136,6 @@ func TestLive(t *testing.T) {
 	require.NoError(t, err)
 	tb.until(`document.querySelectorAll("#feed article").length === 3`)
 	require.Equal(t, []string{"Tell me a story.", said, "Again."}, tb.texts())
-	_, err = s.Append(t.Context(), transcript.System{Text: "Be brief."})
-	require.NoError(t, err)
-	tb.until(`feed.lastChild.textContent.includes("Be brief.")`)
 }
 
 // hostile are texts that would act if they were treated as more than text.

@@ -166,6 +166,9 @@ func TestDates(t *testing.T) {
 	require.NoError(t, err)
 	three := days + ` === "Monday, March 9, 2026|Tuesday, March 10, 2026|Wednesday, March 11, 2026"`
 	tb.until(three)
+	_, err = s.Append(t.Context(), transcript.System{Text: "Be brief."})
+	require.NoError(t, err)
+	tb.until(`feed.lastChild.textContent.includes("Be brief.")`)
 	tb.until(`(scroll.scrollTop = 0, document.querySelector("#feed .text").textContent === "question 0")`)
 	require.Equal(t, true, tb.js(three))
 	require.Equal(t, true, tb.js(`feed.firstChild.dataset.day.startsWith("Monday")`))
