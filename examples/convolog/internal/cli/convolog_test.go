@@ -247,7 +247,7 @@ var volatileText = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
-	{regexp.MustCompile(`\b[0-9a-f]{8,10}\b`), "SHORTID"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}\b`), "SHORTID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d( \d\d:\d\d)?|just now|\d+ (min|h) ago`), "TIME"},
 	{regexp.MustCompile(`\d{3,}( bytes?|\n)`), "N$1"},
 	{regexp.MustCompile(` {2,}`), "  "}, // the width of a column goes by the times

@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rivo/uniseg"
-
-	"github.com/convolog/convolog/session"
 )
 
 // table prints rows with a header. A row has a cell for each word of the header. On a
@@ -64,42 +61,12 @@ func age(t, now time.Time) string {
 	}
 }
 
-// shortener returns a function that shortens the ID of a session to its end, which names
-// one session of the store. The IDs of sessions of one hour begin alike.
-func (c *call) shortener(ctx context.Context) (func(id string) string, error) {
-	infos, err := c.backend.List(ctx, &session.ListOptions{State: session.EveryState})
-	ids := make([]string, len(infos))
-	for i := range infos {
-		ids[i] = infos[i].ID
+// short returns the last 8 letters of a UUID, and any other ID as it is. UUIDs of one hour
+// begin alike, and these letters are 32 random bits. A command refuses an end that fits two
+// sessions.
+func short(id string) string {
+	if uuid.Validate(id) == nil {
+		return id[len(id)-8:]
 	}
-	n := shortest(ids)
-	return func(id string) string { return end(id, n) }, err
-}
-
-// end returns the last n bytes of a long ID, and all of an ID that a person can type.
-func end(id string, n int) string {
-	if len(id) <= 16 {
-		return id
-	}
-	return id[max(0, len(id)-n):]
-}
-
-// shortest returns a length from 8 on. The end of this length of any ID is the end or the
-// beginning of no other ID.
-func shortest(ids []string) int {
-	longest := len(slices.MaxFunc(append(ids, ""), func(a, b string) int { return len(a) - len(b) }))
-	n := 8
-	for ; n < longest; n++ {
-		ends := make(map[string]string, len(ids))
-		for _, id := range ids {
-			ends[id[max(0, len(id)-n):]] = id
-		}
-		if len(ends) == len(ids) && !slices.ContainsFunc(ids, func(id string) bool {
-			other, found := ends[id[:min(n, len(id))]]
-			return found && other != id
-		}) {
-			break
-		}
-	}
-	return n
+	return id
 }

@@ -120,7 +120,7 @@ func TestMergeStores(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(a.must(0, "merge", b.dir, a.dir, "--json")), &report))
 	require.Equal(t, 2, report.Sessions)
 	require.Equal(t, 1, report.Forks)
-	require.Contains(t, a.must(0, "session", "list", "--owner", "ada"), end(report.Notable[0].Fork.ID, 8))
+	require.Contains(t, a.must(0, "session", "list", "--owner", "ada"), short(report.Notable[0].Fork.ID))
 	require.Contains(t, a.must(0, "import", a.dir, "--dir", b.dir), "it is in the store: convolog merge adds the entries that it lacks")
 	a.must(0, "merge", a.dir, b.dir)
 	require.Equal(t, a.must(0, "session", "list"), b.must(0, "session", "list"))

@@ -60,22 +60,11 @@ func pending(ctx context.Context, c *call) error {
 	if c.json || len(all) == 0 {
 		return c.value(all, func() { c.say("Nothing waits.") })
 	}
-	short, err := c.shortener(ctx)
-	if err != nil {
-		return err
-	}
-	var entries []string
-	for _, w := range all {
-		if w.Call != nil {
-			entries = append(entries, w.Call.Entry)
-		}
-	}
-	n := shortest(entries)
 	var rows [][]string
 	for _, w := range all {
 		id, work := "-", w.User
 		if w.Call != nil {
-			id, work = end(w.Call.Entry, n), w.Call.Call.Name+" "+string(w.Call.Call.Input)
+			id, work = short(w.Call.Entry), w.Call.Call.Name+" "+string(w.Call.Call.Input)
 		}
 		rows = append(rows, []string{short(w.Session.ID), id, age(w.Since, time.Now()), string(w.Waits), cmp.Or(work, w.Title)})
 	}

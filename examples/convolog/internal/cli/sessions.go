@@ -106,10 +106,6 @@ func listSessions(ctx context.Context, c *call) error {
 		c.say("There are no sessions. convolog session new makes one.")
 		return c.failed
 	}
-	short, err := c.shortener(ctx)
-	if err != nil {
-		return err
-	}
 	var rows [][]string
 	for _, i := range infos {
 		what := cmp.Or(i.Title, i.Key)

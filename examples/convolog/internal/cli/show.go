@@ -158,13 +158,6 @@ func searchTexts(ctx context.Context, c *call) error {
 		}
 		hits = c.backend.searchIn(ctx, ref, q)
 	}
-	short := func(id string) string { return id }
-	if !c.json {
-		var err error
-		if short, err = c.shortener(ctx); err != nil {
-			return err
-		}
-	}
 	for hit, err := range hits {
 		if errors.Is(err, search.ErrQuery) {
 			return usageError(err.Error())
