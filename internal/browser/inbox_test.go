@@ -136,7 +136,7 @@ func TestDecideInConversation(t *testing.T) {
 	_, err = s.Append(t.Context(), transcript.ToolResult("of second", "done"))
 	require.NoError(t, err)
 
-	// A held call that gets a result without a decision has no buttons.
+	// The buttons of a held call disappear with its result.
 	hold(t, s, "Please.", "third", `{"n":3}`)
 	tb.until(`document.querySelectorAll("#feed .verdict form").length === 1`)
 	_, err = s.Append(t.Context(), transcript.ToolResult("of third", "done"))

@@ -253,7 +253,7 @@ func TestExportedFile(t *testing.T) {
 	}
 }
 
-// unnamed is everything that is pressed or filled in and has no name.
+// unnamed is everything that is pressed or filled in without a name.
 const unnamed = `[...document.querySelectorAll("button, input, select, a, dialog, nav, main, section, [role]")]
 	.filter(e => !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length || e.textContent.trim() || e.getAttribute("role") === "status" || e.getAttribute("role") === "alert")).map(e => e.outerHTML)`
 
