@@ -162,7 +162,9 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 			c.say("Clients need the token %s. The command line finds it if it runs in this folder.", secret)
 		}
 		if c.page && c.token == "" {
-			c.say("The page is at %s/page#token=%s", where, secret)
+			c.say("The page is at %s/#token=%s", where, secret)
+		} else if c.page { // a given token must not reach a log
+			c.say("The page is at %s/", where)
 		}
 	}); err != nil {
 		return errors.Join(err, server.Close())

@@ -121,7 +121,7 @@ var flagDefs = []flagDef{
 	{"window", "context window in `TOKENS`; 0: unknown", func(o *options) any { return &o.window }},
 	{"addr", "the `ADDRESS` to serve", func(o *options) any { return &o.addr }},
 	{"memories", "extract memories; `URL` is an Anthropic-like service", func(o *options) any { return &o.memories }},
-	{"page", "also serve a page for browsers at /page", func(o *options) any { return &o.page }},
+	{"page", "also serve a page for browsers at /", func(o *options) any { return &o.page }},
 }
 
 // addFlags adds the named flags to a set.

@@ -445,7 +445,7 @@ func TestServe(t *testing.T) {
 		remote := &shell{TB: t, store: []string{"--url", said.URL}, env: map[string]string{"CONVOLOG_TOKEN": token}}
 		require.Contains(t, remote.must(0, "session", "list"), "alpha")
 		require.Contains(t, remote.must(0, "session", "export", "--format", "html", "alpha"), "<title>")
-		page, err := http.Get(said.URL + "/page")
+		page, err := http.Get(said.URL + "/")
 		require.NoError(t, err)
 		require.NoError(t, page.Body.Close())
 		require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[given == ""], page.StatusCode)
