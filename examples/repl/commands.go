@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/session"
@@ -59,6 +60,9 @@ func (r *repl) help(context.Context, string) error {
 
 // greet shows where the conversation has stopped.
 func (r *repl) greet(ctx context.Context) error {
+	if err := ask.Recover(ctx, r.session); err != nil {
+		return err
+	}
 	info, err := r.session.Info(ctx)
 	if err != nil {
 		return err
@@ -75,7 +79,7 @@ func (r *repl) greet(ctx context.Context) error {
 			fmt.Fprint(r.out, plain.Message(m))
 		}
 	}
-	if p.Owed {
+	if p.Owed || p.Cut {
 		r.note("Pending: /continue lets the model continue")
 	}
 	return err
@@ -173,7 +177,12 @@ func (r *repl) rewind(ctx context.Context, arg string) error {
 
 func (r *repl) resume(ctx context.Context, _ string) error {
 	p, err := r.session.Pending(ctx)
-	if err == nil && !p.Owed {
+	switch {
+	case err != nil:
+	case p.Owed:
+	case p.Cut:
+		err = turn.Retry(ctx, r.session) // ask again, without the cut answer
+	default:
 		err = errors.New("nothing is pending: type a message")
 	}
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/examples/internal/script"
@@ -41,17 +42,12 @@ const system = "You are a helpful assistant in a terminal. You may look at files
 // maxRounds limits the calls of the model for one line of the user.
 const maxRounds = 30
 
-// A model is a client of a service, such as an [httpclient.Client].
-type model interface {
-	Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error)
-}
-
 // repl is the state of the program.
 type repl struct {
 	dir    string // of the store
 	key    string // of the conversation to continue
 	window int    // of the model, in tokens
-	model  model
+	model  ask.Model
 
 	store   *session.Store
 	session *session.Session
@@ -146,7 +142,7 @@ func (r *repl) turn(ctx context.Context, text string) (err error) {
 			return err
 		}
 	}
-	if err := r.answer(ctx); err != nil {
+	if err := r.answer(ctx, t); err != nil {
 		return err
 	}
 	_, err = r.session.AfterTurn(ctx) // compacts the history if that is due
@@ -154,16 +150,10 @@ func (r *repl) turn(ctx context.Context, text string) (err error) {
 }
 
 // answer asks the model, runs the called tools, and asks again.
-func (r *repl) answer(ctx context.Context) error {
+func (r *repl) answer(ctx context.Context, t *turn.Turn) error {
 	for range maxRounds {
-		resp, err := guard.Do(ctx, r.guard, r.session, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
-			return r.model.Stream(ctx, c.Request, func(d wire.Delta) { fmt.Fprint(r.out, d.Text) })
-		})
+		resp, err := ask.Once(ctx, t, r.session, r.guard, r.model, func(text string) { fmt.Fprint(r.out, text) })
 		fmt.Fprintln(r.out)
-		if resp != nil { // complete, or the part before an error
-			_, saveErr := r.session.Append(context.WithoutCancel(ctx), resp)
-			err = errors.Join(err, saveErr)
-		}
 		if err != nil || len(resp.Message.ToolCalls()) == 0 {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/guard/httpclient"
@@ -153,7 +154,7 @@ func TestFlags(t *testing.T) {
 
 // A cancelled answer of the script ends with the shown part.
 func TestScriptIsAModel(t *testing.T) {
-	var m model = script.Model{}
+	var m ask.Model = script.Model{}
 	ctx, cancel := context.WithCancel(t.Context())
 	answer, err := m.Stream(ctx, transcript.Request{Messages: []transcript.Message{transcript.UserText("hello")}}, func(d wire.Delta) {
 		if d.Text == "said " {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/remember"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
@@ -32,9 +33,6 @@ const system = "You are a helpful assistant."
 
 // maxRounds is the most calls of the model for one text of the user.
 const maxRounds = 30
-
-// often limits how long a text is held back: each flush is a write and a sync.
-const often = 100 * time.Millisecond
 
 func newAgent(c Config) *agent {
 	url := cmp.Or(c.URL, "http://scripted.invalid")
@@ -61,20 +59,7 @@ func (a *agent) respond(ctx context.Context, s *session.Session, t *turn.Turn) e
 		g.System += "\n\n" + prompt
 	}
 	for range maxRounds {
-		var draft *turn.Draft
-		answer, err := guard.Do(ctx, &g, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
-			draft = t.Draft("anthropic", a.guard.Model, c.Made)
-			return a.stream(ctx, c, draft)
-		})
-		save := context.WithoutCancel(ctx)
-		switch {
-		case answer != nil: // even cut by an error
-			if _, saveErr := draft.Finish(save, answer); saveErr != nil {
-				return errors.Join(err, saveErr)
-			}
-		case draft != nil: // every attempt was void
-			err = errors.Join(err, draft.Discard(save))
-		}
+		answer, err := ask.Once(ctx, t, s, &g, a.model, nil) // clients are shown the draft
 		if err != nil || len(answer.Message.ToolCalls()) == 0 {
 			return err
 		}
@@ -83,23 +68,6 @@ func (a *agent) respond(ctx context.Context, s *session.Session, t *turn.Turn) e
 		}
 	}
 	return fmt.Errorf("the model has called tools %d times", maxRounds)
-}
-
-// stream asks the model once, and keeps the arriving text in a draft, which clients
-// are shown.
-func (a *agent) stream(ctx context.Context, c guard.Call, draft *turn.Draft) (*transcript.Response, error) {
-	var failed error
-	last := time.Now()
-	answer, err := a.model.Stream(ctx, c.Request, func(d wire.Delta) {
-		if failed != nil || d.Text == "" {
-			return
-		}
-		failed = draft.Write(ctx, d.Text)
-		if failed == nil && time.Since(last) > often {
-			failed, last = draft.Flush(ctx), time.Now()
-		}
-	})
-	return answer, errors.Join(err, failed)
 }
 
 // clock is the one tool.

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
@@ -28,16 +28,11 @@ const system = "You are a helpful assistant in a terminal. You may look at files
 // maxRounds limits the calls of the model for one text of the user.
 const maxRounds = 30
 
-// A Model is a client of a service, or a script.
-type Model interface {
-	Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error)
-}
-
 // A Chat is a conversation. Commands may replace the session.
 type Chat struct {
 	Store   *session.Store
 	Session *session.Session
-	Model   Model
+	Model   ask.Model
 	Guard   *guard.Guard // needs no prompt and no tools
 	out     output
 }
@@ -86,6 +81,7 @@ func (c *Chat) prepare(out output) {
 	c.Guard.Observe = func(_ context.Context, e guard.Event) {
 		switch {
 		case e.Kind == guard.EventRetry:
+			c.out.end()
 			c.note("asking again; an answer above this line does not count")
 		case e.Changed:
 			c.note("%s: prompt ~%s -> ~%s tokens", e.Stage, plain.Thousands(e.Before), plain.Thousands(e.After))
@@ -98,6 +94,9 @@ func (c *Chat) note(format string, args ...any) { c.out.lines("  " + fmt.Sprintf
 
 // greet shows where the conversation has stopped.
 func (c *Chat) greet(ctx context.Context) {
+	if err := ask.Recover(ctx, c.Session); err != nil {
+		c.note("Error: %v", err)
+	}
 	info, err := c.Session.Info(ctx)
 	h, historyErr := c.Session.History(ctx)
 	p, pendingErr := c.Session.Pending(ctx)
@@ -152,14 +151,8 @@ func (c *Chat) turn(ctx context.Context, text string) (err error) {
 		}
 	}
 	for range maxRounds {
-		answer, err := guard.Do(ctx, c.Guard, c.Session, func(ctx context.Context, call guard.Call) (*transcript.Response, error) {
-			defer c.out.end()
-			return c.Model.Stream(ctx, call.Request, func(d wire.Delta) { c.out.part(d.Text) })
-		})
-		if answer != nil { // complete, or the part before an error
-			_, saveErr := c.Session.Append(context.WithoutCancel(ctx), answer)
-			err = errors.Join(err, saveErr)
-		}
+		answer, err := ask.Once(ctx, t, c.Session, c.Guard, c.Model, c.out.part)
+		c.out.end()
 		if answer != nil && answer.StopReason == transcript.StopMaxTokens {
 			c.note("The answer was cut at its limit of %s tokens.", plain.Thousands(answer.Usage.Output))
 		}
