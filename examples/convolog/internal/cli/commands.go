@@ -75,7 +75,7 @@ func commands() []command {
 		{"session delete", "SESSION", "now yes", changes, object, "Put a session into the trash. With --now delete it for good, after a question.", deleteSession},
 		{"session removed", "", "agent owner", looks, array, "List deleted sessions with their time, rule and size.", removed},
 
-		{"pending", "", "agent owner", looks, array, "List the work that waits: held calls, missing results and answers.", pending},
+		{"pending", "", "agent owner full", looks, array, "List the work that waits: held calls, missing results and answers.", pending},
 		{"approve", "SESSION CALL", "reason", changes, object, "Allow a held call. CALL is the ID of the call or of its entry, or an end of it.", decide},
 		{"reject", "SESSION CALL", "reason", changes, object, "Refuse a held call. The model sees the reason as the result. CALL is as for approve.", decide},
 

@@ -110,7 +110,7 @@ var flagDefs = []flagDef{
 	{"now", "delete for good", func(o *options) any { return &o.now }},
 	{"yes", "do not ask", func(o *options) any { return &o.yes }},
 	{"repair", "make the safe repairs", func(o *options) any { return &o.repair }},
-	{"reason", "the `TEXT` is the result of a rejected call", func(o *options) any { return &o.reason }},
+	{"reason", "the `TEXT` is kept, and is the result of a rejected call", func(o *options) any { return &o.reason }},
 
 	{"mask", "mask secrets in the store, now and in all later writes", func(o *options) any { return &o.mask }},
 	{"format", "the `FORMAT`, such as markdown or gemini", func(o *options) any { return &o.format }},

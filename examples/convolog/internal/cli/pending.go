@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -35,6 +37,9 @@ func pending(ctx context.Context, c *call) error {
 	all := []waiting{}
 	for _, i := range infos {
 		d, err := c.backend.describe(ctx, i.Ref)
+		if errors.Is(err, fs.ErrNotExist) { // another process has deleted it since
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -79,21 +84,30 @@ type decision struct {
 	Verdict transcript.Verdict `json:"verdict"`
 }
 
+// callsNamed returns the calls whose own ID or entry ID is name, or else begins or ends so.
+func callsNamed(calls []rebuild.PendingCall, name string) (found []rebuild.PendingCall) {
+	for _, fits := range []func(id, name string) bool{func(id, name string) bool { return id == name }, begunOrEnded} {
+		for _, call := range calls {
+			if fits(call.Entry, name) || fits(call.Call.ID, name) {
+				found = append(found, call)
+			}
+		}
+		if len(found) > 0 {
+			break
+		}
+	}
+	return found
+}
+
 func decide(ctx context.Context, c *call) error {
 	d, err := c.backend.describe(ctx, c.ref)
 	if err != nil {
 		return err
 	}
-	var found []rebuild.PendingCall
-	for _, call := range d.Pending.Calls {
-		fits := func(id string) bool { return strings.HasPrefix(id, c.args[1]) || strings.HasSuffix(id, c.args[1]) }
-		if fits(call.Entry) || fits(call.Call.ID) {
-			found = append(found, call)
-		}
-	}
+	found := callsNamed(d.Pending.Calls, c.args[1])
 	switch {
 	case len(found) == 0:
-		return fmt.Errorf("no call of the session waits with the ID %q: convolog pending lists the calls: %w", c.args[1], session.ErrNoEntry)
+		return absent("no call of the session waits with the ID %q: convolog pending lists the calls", c.args[1])
 	case len(found) > 1:
 		return wrong("%q fits several calls, %s and %s", c.args[1], found[0].Entry, found[1].Entry)
 	case found[0].State != rebuild.Held && found[0].State != rebuild.NotStarted:
