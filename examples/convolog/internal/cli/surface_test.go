@@ -174,6 +174,13 @@ func TestCompletion(t *testing.T) {
 			require.Contains(t, complete("session", "show", ""), "alpha\tPorto \ufffd[2J\n")
 			require.NotContains(t, complete("session", "show", "alpha", ""), "alpha\t")
 			require.NotContains(t, complete("session", "new", ""), "alpha\t")
+			sh.store = flags
+			sh.hold("alpha")
+			var all []waiting
+			require.NoError(t, json.Unmarshal([]byte(sh.must(0, "pending", "--json")), &all))
+			sh.store = nil
+			require.Contains(t, complete("approve", "alpha", ""), short(all[0].Call.Entry)+"\tpay {\"euros\":5}\n")
+			require.NotContains(t, complete("session", "hide", "alpha", ""), "pay")
 		})
 	}
 	sh := overFolder(t)
@@ -207,6 +214,7 @@ func TestNonsense(t *testing.T) {
 		require.Contains(t, errs, want)
 	}
 	sh.must(exitUsage, "session", "list", "--url", "ftp://x")
+	sh.must(exitUsage, "prune", "--max-bytes", "1", "--url", "postgres://127.0.0.1:1/x")
 
 	// A command that Ctrl-C has cut short has not succeeded.
 	sh = overFolder(t)
