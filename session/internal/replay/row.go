@@ -83,7 +83,7 @@ func spent(row *driver.Row, f transcript.MessageLine) {
 // ApplyMeta writes the metadata into a row.
 func ApplyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Title != nil {
-		row.Title, row.TitleByHand, row.TitledAt = *m.Title, m.TitleBy != transcript.ByModel, row.Messages
+		row.Title, row.TitleByHand, row.TitledAt = title.Clean(*m.Title), m.TitleBy != transcript.ByModel, row.Messages
 	}
 	if m.Labels != nil {
 		row.Labels = slices.Clone(m.Labels)

@@ -150,7 +150,7 @@ func (con *console) input(ctx context.Context) io.Reader {
 		_, err := io.Copy(w, con.in)
 		_ = w.CloseWithError(err) // never fails
 	}()
-	context.AfterFunc(ctx, func() { _ = r.CloseWithError(ctx.Err()) })
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })
 	return r
 }
 
