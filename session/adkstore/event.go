@@ -39,28 +39,22 @@ func itemOf(event *adk.Event) (transcript.Item, error) {
 }
 
 // message returns the message or the answer that an event holds, nil if it holds none that
-// a transcript can store.
+// a transcript can store. The event is valid JSON.
 func message(event *adk.Event) transcript.Item {
 	switch {
-	case event.Content == nil || len(event.Content.Parts) == 0:
+	case event.Content == nil:
 		return nil
 	case event.Content.Role == genai.RoleModel:
-		body, err := json.Marshal(map[string]any{
+		body, _ := json.Marshal(map[string]any{
 			"responseId": event.ID, "modelVersion": event.ModelVersion, "usageMetadata": event.UsageMetadata,
 			"candidates": []any{map[string]any{"content": event.Content, "finishReason": cmp.Or(event.FinishReason, genai.FinishReasonStop)}},
 		})
-		if err != nil {
-			return nil
-		}
 		if answer, err := (gemini.Format{}).Response(body); err == nil {
 			return *answer
 		}
 		return nil
 	}
-	body, err := json.Marshal([]*genai.Content{event.Content})
-	if err != nil {
-		return nil
-	}
+	body, _ := json.Marshal([]*genai.Content{event.Content})
 	if items, err := gemini.Contents(body); err == nil && len(items) == 1 {
 		return items[0]
 	}

@@ -29,18 +29,17 @@ func (h *handle) ID() string       { return h.id }
 func (h *handle) AppName() string  { return h.app }
 func (h *handle) UserID() string   { return h.userID }
 func (h *handle) State() adk.State { return state{h} }
+
 func (h *handle) Events() adk.Events {
-	return events(locked(h, func() []*adk.Event { return slices.Clip(h.events) }))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return events(slices.Clip(h.events))
 }
 
 func (h *handle) LastUpdateTime() time.Time {
-	return locked(h, func() time.Time { return h.updated })
-}
-
-func locked[T any](h *handle, get func() T) T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return get()
+	return h.updated
 }
 
 // add adds an event that was appended, unless it was repeated and is there. Its temporary
@@ -90,5 +89,7 @@ func (s state) Set(name string, value any) error {
 }
 
 func (s state) All() iter.Seq2[string, any] {
-	return maps.All(locked(s.h, func() map[string]any { return maps.Clone(s.h.state) }))
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	return maps.All(maps.Clone(s.h.state))
 }
