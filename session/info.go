@@ -43,7 +43,8 @@ type Info struct {
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
 	// Values are the listed values of the application, by name, see [transcript.Value]: those
 	// set last that have at most 4 KiB together, names included. Unlisted is how many more
-	// the session has: turn.Values reads them. The map must not be modified.
+	// the session has: turn.Values reads them. The first value that another process sets
+	// may be in a list five seconds later. The map must not be modified.
 	Values   map[string]json.RawMessage `json:"values,omitempty"`
 	Unlisted int                        `json:"unlisted,omitempty"`
 	// Rev is how often entries were erased or replaced in the session. A program that has shown

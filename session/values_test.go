@@ -26,7 +26,7 @@ func TestListedValues(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "cwd=\"/src\" n=1 +0", listedValues(t, st, s.Ref().ID))
 
-			// Another handle of the store lists a value when the append returns.
+			// A value is listed when the append returns.
 			storetest.Add(t, s, transcript.UserText("q"), transcript.Value{Name: "n", Value: json.RawMessage(`{"a":2}`), Listed: true},
 				transcript.Value{Name: "hidden", Value: json.RawMessage(`3`)})
 			require.Equal(t, "cwd=\"/src\" n={\"a\":2} +0", listedValues(t, st, s.Ref().ID))

@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Rows are put into the index after metadata, as SetMeta promises, and listed values, when a turn ends,
+// Rows are put into the index after metadata, as SetMeta promises, when a turn ends,
 // when a session leaves the table, when the store is closed or listed, and by an
 // append that comes rowAge after the last row. So the order of lists is exact to
 // rowAge.

@@ -185,7 +185,7 @@ func (s *State) finish(group []*Job, res driver.Result, err error, took time.Dur
 		j.Done.Result, j.Done.Err, j.Done.Took = res, err, took
 		if err == nil && !j.Done.Hit {
 			j.Done.Bytes = j.size()
-			meta = meta || slices.ContainsFunc(j.Entries, isListed)
+			meta = meta || slices.ContainsFunc(j.Entries, func(e transcript.Entry) bool { return e.Type() == "meta" })
 		}
 	}
 	if err != nil {
@@ -197,12 +197,6 @@ func (s *State) finish(group []*Job, res driver.Result, err error, took time.Dur
 	if put := s.appended(res, group); put || meta {
 		s.PutRow(group[0].Ctx, meta)
 	}
-}
-
-// isListed reports whether a list of sessions shows the content of an entry at once.
-func isListed(e transcript.Entry) bool {
-	v, ok := e.Body.(transcript.Value)
-	return ok && v.Listed || e.Type() == "meta"
 }
 
 // linePool holds lists of lines; no driver retains them.
