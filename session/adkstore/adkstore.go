@@ -105,7 +105,7 @@ func (s *service) read(ctx context.Context, n name, kept *session.Session, recen
 }
 
 // List implements [adk.Service]. It lists the sessions of all users if the request names
-// none. The sessions have their state and no events.
+// none. Their state is complete, and their events are left out.
 func (s *service) List(ctx context.Context, req *adk.ListRequest) (_ *adk.ListResponse, err error) {
 	defer failed("list", &err)
 	if req.AppName == "" {
@@ -117,10 +117,7 @@ func (s *service) List(ctx context.Context, req *adk.ListRequest) (_ *adk.ListRe
 	}
 	list, shared := []adk.Session{}, map[string]map[string]any{}
 	for _, info := range infos {
-		key, err := session.ParseKey(info.Key)
-		if err != nil {
-			return nil, err
-		}
+		key, _ := session.ParseKey(info.Key) // List has parsed it
 		h := &handle{name: name{app: req.AppName, userID: info.Owner, id: key.Peer}, updated: info.UpdatedAt}
 		switch h.state, err = s.state(ctx, info, shared); {
 		case err == nil:

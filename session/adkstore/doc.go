@@ -6,15 +6,15 @@
 //
 // # Mapping
 //
-// An app is an agent of the store, and a user an owner. A session has the key
-// {Agent: app, Channel: "adk", Peer: session ID}, and an ID made from its user and its
+// An app is an agent of the store, and a user an owner. The key of a session is
+// {Agent: app, Channel: "adk", Peer: session ID}, and its ID is made from its user and its
 // session ID, see session.ForeignID. Each event is one batch: a message or an answer with the
 // event as application data, and values for its state. So search, titles, export and
 // erase work on these sessions, and [transcript.Entry].App holds the complete event. An
 // event that is not a message is a custom entry.
 //
-// State without a prefix belongs to the session, as listed values: a list reads no
-// transcript unless the state of a session exceeds 4 KiB. State with the prefix "user:" or
+// State without a prefix belongs to the session, as listed values: a list reads
+// the transcript only if the state of a session exceeds 4 KiB. State with the prefix "user:" or
 // "app:" is in a session of its own, of the user or of no owner, with the channel
 // "adk-state". An erase of the user reaches it. State with the prefix "temp:" is not stored.
 //

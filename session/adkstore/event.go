@@ -61,7 +61,7 @@ func message(event *adk.Event) transcript.Item {
 	return nil
 }
 
-// trimmed returns an event without temporary state. It copies what it changes.
+// trimmed returns an event without temporary state. It changes a copy.
 func trimmed(event *adk.Event) *adk.Event {
 	isTemp := func(name string, _ any) bool { return strings.HasPrefix(name, adk.KeyPrefixTemp) }
 	kept := maps.Clone(event.Actions.StateDelta)

@@ -75,8 +75,8 @@ func (s *service) share(ctx context.Context, n name, eventID string, c change) e
 	return nil
 }
 
-// state returns the state of a session with the shared state. Shared holds what is known of
-// that by owner, and gets the rest.
+// state returns the state of a session with the shared state. Shared caches the shared state
+// by owner.
 func (s *service) state(ctx context.Context, info session.Info, shared map[string]map[string]any) (map[string]any, error) {
 	state := map[string]any{}
 	for _, owner := range []string{"", info.Owner} {
