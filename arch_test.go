@@ -152,7 +152,7 @@ var testImports = map[string][]string{
 	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
 	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
 	"transcript/dialect":           {"rebuild"},
-	"session":                      slices.Concat(formats, []string{"internal/neutral", "session/driver/memdriver", "transcript/redact"}),
+	"session":                      slices.Concat(formats, []string{"guard/httpclient", "internal/neutral", "session/driver/memdriver", "transcript/redact"}),
 	"internal/page":                {"internal/unseen"},
 	"internal/soak":                {"..."},
 	"session/internal/live":        {"session/driver/memdriver", "transcript/tokens"},

@@ -1,16 +1,12 @@
 package session_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log"
-	"os"
 	"strings"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/rebuild/wire"
-	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -65,54 +61,4 @@ func ExampleSession_AfterTurn() {
 	// summary: true
 	// carried: true
 	// nothing removed: true
-}
-
-// The next request begins with the bytes of the last one, after a restart as well, so
-// the provider finds its cached prefix.
-func ExampleSession_History_cache() {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	ctx := context.Background()
-	format := anthropic.Format{} // Cache: wire.Cache5m adds the marks of the provider
-	var requests [][]byte
-	for _, text := range []string{"Read the plan.", "And the budget?"} {
-		store, err := session.Open(dir, nil) // a restart before each turn
-		if err != nil {
-			log.Fatal(err)
-		}
-		s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"})
-		if err != nil {
-			log.Fatal(err)
-		}
-		if _, err := s.Append(ctx, transcript.UserText(text)); err != nil {
-			log.Fatal(err)
-		}
-		history, err := s.History(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
-		body, _, err := format.Request(transcript.Request{Model: "m", Messages: history.Messages})
-		if err != nil {
-			log.Fatal(err)
-		}
-		requests = append(requests, body)
-		if _, err := s.Append(ctx, transcript.AssistantText("It is fine.")); err != nil {
-			log.Fatal(err)
-		}
-		if err := store.Close(); err != nil {
-			log.Fatal(err)
-		}
-	}
-	first := bytes.TrimSuffix(requests[0], []byte("]}")) // the end of the messages
-	fmt.Println("continues:", bytes.HasPrefix(requests[1], first))
-
-	format.Cache = wire.Cache5m
-	marked, _, err := format.Request(transcript.Request{Model: "m", System: "Be brief.", Messages: []transcript.Message{transcript.UserText("Hi.")}})
-	fmt.Println("marks:", bytes.Count(marked, []byte(`"cache_control"`)), err)
-	// Output:
-	// continues: true
-	// marks: 2 <nil>
 }

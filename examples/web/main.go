@@ -48,31 +48,67 @@ func main() {
 	})
 }
 
-// build returns a folder with the page and its packages. Another version of the page
-// replaces it.
+// build returns a folder with the page and its packages. A folder in the cache holds the
+// packages of a lock file, and in it folders hold versions of the page.
 func build(ctx context.Context) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.New()
-	err = fs.WalkDir(page, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := page.ReadFile(name)
-		fmt.Fprintf(sum, "%s %d %s", name, len(text), text)
-		return err
-	})
-	top := filepath.Join(cache, "convolog-web", hex.EncodeToString(sum.Sum(nil)[:8]))
-	dir = filepath.Join(top, "page")
-	if _, statErr := os.Stat(filepath.Join(dir, "public", "bundle.js")); err != nil || statErr == nil {
-		return dir, err
-	}
-	if err := errors.Join(os.RemoveAll(filepath.Dir(top)), os.MkdirAll(top, 0o700), os.CopyFS(top, page)); err != nil {
+	page, err := fs.Sub(page, "page")
+	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", "build")
+	packages := filepath.Join(cache, "convolog-web", sum(page, "package-lock.json"))
+	err = makeDir(packages, func(dir string) error {
+		return errors.Join(os.CopyFS(dir, page), npm(ctx, dir, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"))
+	})
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(packages, sum(page, "."))
+	return dir, makeDir(dir, func(dir string) error {
+		return errors.Join(os.CopyFS(dir, page), npm(ctx, dir, "run", "--silent", "build"))
+	})
+}
+
+// sum returns a name for the contents of a file, or of all files in a folder.
+func sum(files fs.FS, root string) string {
+	sum := sha256.New()
+	_ = fs.WalkDir(files, root, func(name string, _ fs.DirEntry, _ error) error {
+		text, _ := fs.ReadFile(files, name) // embedded; a folder has no text
+		fmt.Fprintf(sum, "%s %d %s", name, len(text), text)
+		return nil
+	})
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// makeDir makes a folder that does not exist, with the files that fill adds. Other
+// processes find no unfinished folder, and may make the same one.
+func makeDir(dir string, fill func(dir string) error) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(dir), "new-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	if err := fill(temp); err != nil {
+		return err
+	}
+	err = os.Rename(temp, dir)
+	if _, statErr := os.Stat(dir); statErr == nil { // perhaps of another process
+		return nil
+	}
+	return err
+}
+
+func npm(ctx context.Context, dir string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "npm", args...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	return dir, cmd.Run()
+	return cmd.Run()
 }

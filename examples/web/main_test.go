@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -76,8 +77,9 @@ func serveFolder(dir, addr string) error {
 	return sv.HTTPServer(addr).ListenAndServe()
 }
 
-// agent echoes a text slowly. After "tool" it thinks and calls a tool, and after "danger"
-// a tool that a person has to allow. After "void" its first text is void.
+// agent echoes a text slowly. Before a word that begins with "hold" it waits for [release].
+// After "tool" it thinks and calls a tool, and after "danger" a tool that a person has to
+// allow. After "void" its first text is void.
 func agent(ctx context.Context, s *session.Session, t *turn.Turn) error {
 	h, err := s.History(ctx)
 	if err != nil {
@@ -90,10 +92,10 @@ func agent(ctx context.Context, s *session.Session, t *turn.Turn) error {
 			text = b.Text
 		}
 	}
-	switch {
-	case text == "": // the calls are decided
+	switch text {
+	case "": // the calls are decided
 		return finishTools(ctx, s, t)
-	case text == "tool" || text == "danger":
+	case "tool", "danger":
 		draft := t.Draft("test", "m", transcript.Made{})
 		if err := errors.Join(draft.Write(ctx, "I look."), draft.Flush(ctx)); err != nil {
 			return err
@@ -110,7 +112,7 @@ func agent(ctx context.Context, s *session.Session, t *turn.Turn) error {
 			return errors.Join(err, finishTools(ctx, s, t))
 		}
 		return turn.Decide(ctx, s, ids[len(ids)-1], transcript.Hold, "policy", "")
-	case text == "void":
+	case "void":
 		draft := t.Draft("test", "m", transcript.Made{})
 		if err := errors.Join(draft.Write(ctx, "wrong"), draft.Flush(ctx)); err != nil {
 			return err
@@ -129,9 +131,27 @@ func finishTools(ctx context.Context, s *session.Session, t *turn.Turn) error {
 	return say(ctx, t, "It is noon.", 0)
 }
 
+// release lets the servers of a folder say a word.
+func release(t testing.TB, dir, word string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(dir+"-"+strings.TrimSpace(word), nil, 0o600))
+}
+
+func isHeld(dir, word string) bool {
+	_, err := os.Stat(dir + "-" + strings.TrimSpace(word))
+	return err != nil && strings.HasPrefix(word, "hold")
+}
+
 func say(ctx context.Context, t *turn.Turn, text string, pause time.Duration) error {
 	draft := t.Draft("test", "m", transcript.Made{})
 	for _, word := range strings.SplitAfter(text, " ") {
+		for isHeld(os.Getenv(serverDir), word) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Millisecond):
+			}
+		}
 		if err := errors.Join(draft.Write(ctx, word), draft.Flush(ctx)); err != nil {
 			return err
 		}
@@ -290,9 +310,7 @@ type chat struct {
 func (ch *chat) do(command string, args object) {
 	ch.Helper()
 	line := object{"do": command, "id": ch.id, "url": ch.url, "token": "ann"}
-	for name, value := range args {
-		line[name] = value
-	}
+	maps.Copy(line, args)
 	text, err := json.Marshal(line)
 	require.NoError(ch, err)
 	_, err = ch.in.Write(append(text, '\n'))
@@ -332,7 +350,25 @@ func words(name string, n int) string {
 	for i := range n {
 		fmt.Fprintf(&b, "%s-%d ", name, i)
 	}
-	return b.String() + "end"
+	return b.String()
+}
+
+// A message that the user writes while a call waits is refused. The call can still be
+// decided, though the client shows the message.
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	sv := newProcess(t, t.TempDir())
+	ch := &chat{newClient(t), "talk", sv.url()}
+	e := ch.call("send", object{"text": "danger"})
+	held := e.last().Parts[3]
+	e = ch.call("send", object{"text": "hello there"})
+	require.Equal(t, "error", e.Status)
+	require.Contains(t, e.Error, "a call waits for a decision")
+	e = ch.call("decide", object{"approval": held.Approval.ID, "approved": true})
+	require.Equal(t, "ready", e.Status, e.Error)
+	loaded := (&chat{newClient(t), "talk", sv.url()}).call("load", nil)
+	require.Len(t, loaded.Messages, 2)
+	require.Contains(t, loaded.last().kinds(), "tool-clock output-available")
 }
 
 // The client gets texts, reasoning, tools, approvals and usage, and the store returns the
@@ -402,13 +438,15 @@ func TestClient(t *testing.T) {
 	same(e)
 
 	require.Equal(t, "ready", ch.call("resume", nil).Status) // 204
-	ch.do("send", object{"text": words("stop", 1000)})
-	_, _ = ch.until("send", func(m message) bool { return strings.Contains(m.text(), "stop-3") })
-	ch.do("stop", nil)
-	e, seen := ch.until("send", nil)
-	require.Equal(t, "interrupted", e.Finish.FinishReason)
-	require.Equal(t, seen, e.last().text())
-	same(e)
+	for _, begin := range []string{"one two ", ""} {
+		ch.do("send", object{"text": begin + "hold it"})
+		_, _ = ch.until("send", func(m message) bool { return m.Role == "assistant" && m.text() == begin })
+		ch.do("stop", nil)
+		e, _ = ch.until("send", nil)
+		require.Equal(t, "interrupted", e.Finish.FinishReason)
+		require.Equal(t, begin, e.last().text())
+		same(e)
+	}
 
 	other := &chat{ch.client, "talk2", sv.url()}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, sv.url()+"/talk", http.NoBody)
@@ -430,23 +468,19 @@ func TestCut(t *testing.T) {
 	dir := t.TempDir()
 	a, b := newProcess(t, dir), newProcess(t, dir)
 	ch := &chat{newClient(t), "cut", a.url()}
-	text := words("cut", 100)
-	ch.do("send", object{"text": text})
+	said := words("cut", 10)
+	reads := func(m message) bool { return m.Role == "assistant" && m.text() == said }
+	ch.do("send", object{"text": said + "hold it"})
 	for _, url := range []string{b.url(), a.url(), b.url()} {
-		_, seen := ch.until("", func(m message) bool { return m.Role == "assistant" && len(m.text()) > 20 })
-		require.True(t, strings.HasPrefix(text, seen))
-		ch.do("cut", nil)
-		_, _ = ch.until("cut", nil)
+		_, _ = ch.until("", reads)
+		ch.call("cut", nil)
 		ch.url = url
 		ch.do("resume", nil)
 	}
-	e, _ := ch.until("resume", func(m message) bool { return m.text() == text })
-	require.Equal(t, text, e.Message.text()+func() string {
-		if e.Event == "resume" {
-			return e.last().text()
-		}
-		return ""
-	}())
+	_, _ = ch.until("", reads)
+	release(t, dir, "hold")
+	e, _ := ch.until("resume", nil)
+	require.Equal(t, said+"hold it", e.last().text())
 }
 
 // Servers are killed in the middle of an answer, each with another server on the same
@@ -456,23 +490,25 @@ func TestKilled(t *testing.T) {
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 2))
 	servers := []*process{newProcess(t, dir), newProcess(t, dir)}
 	c := newClient(t)
+	held := func(round int) string { return fmt.Sprint("hold", round) }
+	textOf := func(round int) string { return words(fmt.Sprint("round", round), 60) + held(round) }
 	equal := 0
 	for round := range *rounds {
 		a, b := servers[round%2], servers[(round+1)%2]
 		ch := &chat{c, fmt.Sprint("chat", round/4), a.url()} // four rounds in each chat
-		text, least := words(fmt.Sprint("round", round), 60), 12*(1+random.IntN(20))
+		text, least := textOf(round), 12*(1+random.IntN(20))
 		ch.do("send", object{"text": text})
 		_, seen := ch.until("send", func(m message) bool {
 			return m.Role == "assistant" && len(m.text()) > least && strings.HasPrefix(text, m.text())
 		})
 		if round%3 == 1 { // the answer is read at the other server when its server dies
-			ch.do("cut", nil)
-			_, _ = ch.until("cut", nil)
+			ch.call("cut", nil)
 			ch.url = b.url()
 			ch.do("resume", nil)
 			_, seen = ch.until("resume", func(m message) bool { return len(m.text()) > least })
 		}
 		a.kill()
+		release(t, dir, held(round)) // the other server may be the one that answers
 		command := map[bool]string{true: "resume", false: "send"}[round%3 == 1]
 		e, more := ch.until(command, nil)
 		if more != "" {
@@ -525,7 +561,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 		for round := 4 * n; round < min(4*n+4, *rounds); round++ {
-			want = append(want, words(fmt.Sprint("round", round), 60), fmt.Sprint("next", round))
+			want = append(want, textOf(round), fmt.Sprint("next", round))
 		}
 		require.Equal(t, want, got)
 	}

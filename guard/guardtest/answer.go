@@ -93,7 +93,8 @@ func (m *Model) message(req Request, a Answer) wiretest.Message {
 	}
 	usage := a.Usage
 	if usage == nil {
-		usage = &transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
+		read, write := m.cached(req)
+		usage = &transcript.Usage{Input: max(0, req.Tokens-read-write), CacheRead: read, CacheWrite: write, Output: m.outputTokens(content)}
 	}
 	return wiretest.Message{Model: cmp.Or(m.Name, req.Model), Content: content, Stop: stop, Usage: *usage}
 }

@@ -41,10 +41,16 @@ func (b *binder) pass(role transcript.Role, block transcript.Block) {
 		b.last = t.Signature
 		return
 	}
-	var members map[string]any
-	_ = json.Unmarshal(transcript.MarshalBlock(block), &members) // an object
-	delete(members, "cache_control")
+	members, _ := unmarked(block)
 	b.add(string(role), members)
+}
+
+// unmarked returns the members of a block without a mark of the cache.
+func unmarked(block transcript.Block) (members map[string]any, marked bool) {
+	_ = json.Unmarshal(transcript.MarshalBlock(block), &members) // an object
+	_, marked = members["cache_control"]
+	delete(members, "cache_control")
+	return members, marked
 }
 
 // A signature has three parts of boundBytes bytes, or bound characters of base64: for

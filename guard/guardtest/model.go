@@ -37,6 +37,10 @@ type Model struct {
 	// answers. They then refuse reasoning that they did not sign, and reasoning that
 	// comes back after a changed prefix.
 	Bind bool
+	// Cache makes the Messages API cache prompts up to the marks (cache_control), from
+	// 1024 tokens on, and report the reads and writes as usage. Cached prompts do not
+	// expire.
+	Cache bool
 	// Counter counts prompts and outputs. Nil: [tokens.Estimator].
 	Counter tokens.Counter
 	// Answer is the rule for requests that are not refused. It may be called
@@ -57,6 +61,8 @@ type Model struct {
 	mu    sync.Mutex   // guards the fields below
 	stats Stats
 	last  map[Outcome][]*Recorded // requests with any outcome are under ""
+	// written holds the hashes of cached prefixes.
+	written map[string]bool
 }
 
 // ServeHTTP implements [net/http.Handler]. It serves POST requests like the providers:

@@ -97,15 +97,15 @@ func (d *editDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.
 
 // continuation counts requests after another one to the same model: those whose
 // difference an entry explains, and others that contain the one before, block
-// for block.
-type continuation struct{ all, explained, continued int }
+// for block. It also counts the tokens of their prompts, and the cached ones.
+type continuation struct{ all, explained, continued, prompts, cached int }
 
 // run makes the turns of a workload with a model that thinks in every answer, and
 // whose user has a word to add now and then. Window is 0 for no limit at all.
 func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns int) {
 	var turn soakTurn
 	steps := 0
-	model := &guardtest.Model{Window: window, Bind: true, Answer: func(guardtest.Request) guardtest.Answer {
+	model := &guardtest.Model{Window: window, Bind: true, Cache: true, Answer: func(guardtest.Request) guardtest.Answer {
 		a := turn.reply(steps)
 		blocks := []transcript.Block{transcript.ThinkingBlock{Thinking: "Let me think about it."}}
 		if a.Text != "" {
@@ -147,6 +147,8 @@ func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns i
 				c.note(t, prev, body, then > edits)
 			}
 			prev, edits = body, then
+			c.prompts += resp.Usage.Prompt()
+			c.cached += resp.Usage.CacheRead
 			storetest.Add(t, sess, resp)
 			if steps == len(turn.Steps) {
 				break
@@ -191,6 +193,10 @@ func TestSoakContinued(t *testing.T) {
 				t.Logf("%d requests with one before them, an edit in front of %d; %d of the other %d go on from it (%.1f %%)",
 					c.all, c.explained, c.continued, rest, 100*float64(c.continued)/float64(rest))
 				require.GreaterOrEqual(t, float64(c.continued), 0.99*float64(rest))
+				if s.name == "anthropic" { // its marks make the cache
+					t.Logf("%.1f %% of %d tokens in prompts are cached", 100*float64(c.cached)/float64(c.prompts), c.prompts)
+					require.Greater(t, 2*c.cached, c.prompts)
+				}
 				if window > 0 {
 					require.Positive(t, c.explained)
 				}

@@ -68,9 +68,6 @@ func (q *Request) ownQueue(s *session.Session, m ownText) (queued struct {
 	Entry string `json:"entry"`
 }, err error,
 ) {
-	if m.Content == "" && len(m.Parts) == 0 {
-		return queued, Invalid("the message is empty")
-	}
 	message, err := said.Message(string(transcript.RoleUser), m.Content, m.Parts)
 	if err != nil {
 		return queued, Invalid(err.Error())

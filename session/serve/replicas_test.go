@@ -2,13 +2,17 @@ package serve_test
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -135,4 +139,54 @@ func TestServerOutlivesAnother(t *testing.T) {
 	}))
 	require.Equal(t, "so far", text(all))
 	require.Equal(t, "done", all[len(all)-1].typ())
+}
+
+// A readDriver calls a function before each read of a request.
+type readDriver struct {
+	driver.Driver
+	before func()
+}
+
+func (d readDriver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+	if ctx.Value(http.ServerContextKey) != nil {
+		d.before()
+	}
+	return d.Driver.Scan(ctx, ref, from, dir, keep)
+}
+
+// Another server drains a text before any read of a request for the stream of its
+// answer. The client gets the stream.
+func TestDrainRace(t *testing.T) {
+	t.Parallel()
+	for n := int32(1); ; n++ {
+		var reads atomic.Int32
+		drain := func() {}
+		base := memdriver.New(nil)
+		ts, _ := servedOver(t, session.OpenDriver(readDriver{base, func() {
+			if reads.Add(1) == n {
+				drain()
+			}
+		}}, nil), nil)
+		other := session.OpenDriver(base, nil) // the server closes the driver
+		s, err := other.Create(t.Context(), session.Key{Agent: "main", Channel: "http", Peer: "x"}, &session.CreateOptions{ID: "x"})
+		require.NoError(t, err)
+		tn, err := turn.Begin(t.Context(), s)
+		require.NoError(t, err)
+		_, err = s.Append(t.Context(), transcript.Queued{Content: transcript.UserText("hello").Content})
+		require.NoError(t, err)
+		drain = func() {
+			if _, err := turn.Drain(t.Context(), s, 1); err != nil {
+				t.Error(err)
+			}
+		}
+		resp := call(t, "GET", ts.URL+"/api/chat/x/stream", nil)
+		done := reads.Swap(1 << 20) // the stream continues
+		require.Equal(t, http.StatusOK, resp.StatusCode, "before read %d", n)
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, tn.End())
+		if done < n {
+			require.Greater(t, n, int32(3))
+			return
+		}
+	}
 }

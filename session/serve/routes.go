@@ -426,6 +426,43 @@ func (q *Request) Create(agent, id string) (*session.Session, error) {
 	return s, err
 }
 
+// FindOrCreate returns a session of the principal's owner, and makes it if it is missing.
+// A session of another owner stays missing, even for an administrator: a user could take
+// an ID first, and then read the administrator's messages. Administrators also get sessions
+// without an owner.
+func (q *Request) FindOrCreate(agent, id string) (*session.Session, error) {
+	s, err := q.find(agent, id)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	s, err = q.Create(agent, id)
+	if errors.Is(err, fs.ErrExist) { // of another owner, or made just now
+		return q.find(agent, id)
+	}
+	return s, err
+}
+
+// find returns a session of the principal's owner, or for administrators without an owner.
+func (q *Request) find(agent, id string) (s *session.Session, err error) {
+	if q.Principal.Admin && q.Principal.Owner != "" {
+		all := q.Store
+		if q.Store, err = all.Scope(q.Principal.Owner); err == nil {
+			s, err = q.Session(agent, id)
+		}
+		if q.Store = all; !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+	}
+	if s, err = q.Session(agent, id); err != nil || !q.Principal.Admin {
+		return s, err
+	}
+	info, err := s.Info(q.Context())
+	if err == nil && info.Owner != "" {
+		err = fs.ErrNotExist
+	}
+	return s, err
+}
+
 // Sessions lists the selected sessions that the principal may see.
 func (q *Request) Sessions(opts *session.ListOptions) ([]session.Info, error) {
 	if opts.Agent != "" {

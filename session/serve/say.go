@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,13 +15,6 @@ import (
 // returns, the text is durable. A repeated request with the same idempotency key queues
 // no second text. The prompt goes to the responder by [TurnPrompt]; it may be empty.
 func (q *Request) Say(s *session.Session, content []transcript.Block, prompt string) (entry string, err error) {
-	pending, err := s.Pending(q.Context())
-	if err != nil {
-		return "", err
-	}
-	if len(pending.Queued) >= q.sv.opts.Queue {
-		return "", errFull
-	}
 	var item transcript.Item = transcript.Queued{Content: content}
 	if prompt != "" {
 		data, err := json.Marshal(turnApp{prompt})
@@ -29,12 +23,33 @@ func (q *Request) Say(s *session.Session, content []transcript.Block, prompt str
 		}
 		item = transcript.WithApp(item, data)
 	}
-	done, err := s.AppendIf(context.WithoutCancel(q.Context()), q.once(), item)
+	return q.queue(s, q.once(), item)
+}
+
+// Replace is [Request.Say] after a rewind to an entry, in one step. If head is not
+// the head of the session, the error matches [session.ErrConflict], and nothing is
+// written.
+func (q *Request) Replace(s *session.Session, head, to string, content []transcript.Block) (entry string, err error) {
+	cond := q.once()
+	cond.Head = head
+	return q.queue(s, cond, transcript.Rewind{To: to}, transcript.Queued{Content: content})
+}
+
+// queue appends items, the last of which is a text, and returns its entry.
+func (q *Request) queue(s *session.Session, cond session.Cond, items ...transcript.Item) (entry string, err error) {
+	pending, err := s.Pending(q.Context())
+	if err != nil {
+		return "", err
+	}
+	if len(pending.Queued) >= q.sv.opts.Queue {
+		return "", errFull
+	}
+	done, err := s.AppendIf(context.WithoutCancel(q.Context()), cond, items...)
 	if err != nil {
 		return "", err
 	}
 	q.sv.answer(s)
-	return done.IDs[0], nil
+	return done.IDs[len(done.IDs)-1], nil
 }
 
 // turnApp is the application's data of a queued text.
@@ -70,22 +85,27 @@ func (q *Request) once() (cond session.Cond) {
 	return cond
 }
 
+// running returns the drained text whose answer is unfinished, or else the first queued
+// text. Both are empty if no text waits for an answer.
+func running(ctx context.Context, s *session.Session) (drained transcript.Entry, queued string, err error) {
+	pending, err := s.Pending(ctx) // first: a text that is drained afterwards is open
+	if err != nil {
+		return drained, "", err
+	}
+	open, err := isOpen(ctx, s)
+	if open {
+		drained, err = lastDrained(ctx, s)
+	} else if len(pending.Queued) > 0 {
+		queued = pending.Queued[0].Entry
+	}
+	return drained, queued, err
+}
+
 // runningTurn returns the entry after which the unfinished or next answer begins, or "" if
 // no text waits for an answer.
 func runningTurn(ctx context.Context, s *session.Session) (string, error) {
-	open, err := isOpen(ctx, s)
-	if err != nil {
-		return "", err
-	}
-	if open {
-		text, err := lastDrained(ctx, s)
-		return text.ID, err
-	}
-	pending, err := s.Pending(ctx)
-	if err != nil || len(pending.Queued) == 0 {
-		return "", err
-	}
-	return pending.Queued[0].Entry, nil
+	drained, queued, err := running(ctx, s)
+	return cmp.Or(drained.ID, queued), err
 }
 
 // Running returns the queued text whose answer is unfinished or comes next, for
@@ -95,16 +115,15 @@ func (q *Request) Running(s *session.Session) (text string, err error) {
 	if err := q.sv.wake(q.Context(), s); err != nil {
 		return "", err
 	}
-	if open, err := isOpen(q.Context(), s); err != nil || !open {
-		pending, pendingErr := s.Pending(q.Context())
-		if err := errors.Join(err, pendingErr); err != nil || len(pending.Queued) == 0 {
-			return "", err
-		}
-		return pending.Queued[0].Entry, nil
-	}
-	e, err := lastDrained(q.Context(), s)
-	f, _ := e.Body.(transcript.MessageLine)
-	return f.Queued, err
+	drained, queued, err := running(q.Context(), s)
+	f, _ := drained.Body.(transcript.MessageLine)
+	return cmp.Or(f.Queued, queued), err
+}
+
+// Waits reports whether the running turn waits for a decision on a held call.
+func (q *Request) Waits(s *session.Session) (bool, error) {
+	h, err := suspended(q.Context(), s)
+	return h.waits(), err
 }
 
 // Stop asks the server that answers in a session to stop, even if a rewind took back the

@@ -21,6 +21,7 @@ import (
 
 // An agent is a whole loop: it streams, runs tools, waits for persons, and stops.
 type agent struct {
+	guard *guard.Guard // the system prompt, the tools and the window; nil has none
 	model *httpclient.Client
 	run   turn.Tool
 	show  func(ctx context.Context, text string)
@@ -31,7 +32,7 @@ var errStopped = errors.New("stopped by the user")
 // reply answers a line of the user. Without one it continues: after a restart, a decision
 // or a late result.
 func (a agent) reply(ctx context.Context, s *session.Session, line string) (rebuild.Wait, error) {
-	t, err := turn.Begin(ctx, s) // no other process runs the turn; a killed one has its text
+	t, err := turn.Begin(ctx, s) // waits for other turns, and stores the text of a killed one
 	if err != nil {
 		return "", err
 	}
@@ -118,7 +119,7 @@ func (a agent) work(ctx context.Context, t *turn.Turn, s *session.Session) (rebu
 // ask asks the model once and stores its answer, even one that an error or a stop has cut.
 func (a agent) ask(ctx context.Context, t *turn.Turn, s *session.Session) error {
 	var draft *turn.Draft
-	answer, err := guard.Do(ctx, nil, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
+	answer, err := guard.Do(ctx, a.guard, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		draft = t.Draft("anthropic", "m", c.Made)
@@ -170,8 +171,9 @@ func ExampleDecide_loop() {
 	if _, err := s.Append(ctx, cut); err != nil { // a restart, for example
 		log.Fatal(err)
 	}
-	hotel := agent{m, run, silent}
-	wait, err := hotel.reply(ctx, s, "")
+	g := &guard.Guard{System: "You book hotels.", Window: 200_000, Tools: []transcript.Tool{{Name: "reserve"}, {Name: "pay"}}}
+	hotel := agent{g, m, run, silent}
+	wait, err := hotel.reply(ctx, s, "") // at each start of the program
 	fmt.Println("waits for:", wait, err)
 	for a, err := range turn.Approvals(ctx, s.Store(), nil) { // the inbox
 		if err != nil {
@@ -269,7 +271,7 @@ func Example_subAgentFinished() {
 		fmt.Println("running", c.Call.Name)
 		return transcript.ToolResult(c.Call.ID, "paid"), nil
 	}
-	travel := agent{m, pay, silent}
+	travel := agent{nil, m, pay, silent}
 
 	tn, err := turn.Begin(ctx, s) // before Pending, until the turn ends
 	if err != nil {
@@ -344,7 +346,7 @@ func Example_lineWhileCallWaits() {
 	look := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 		return transcript.ToolResult(c.Call.ID, "a pool"), nil
 	}
-	a := agent{m, look, func(_ context.Context, text string) { fmt.Print(text) }}
+	a := agent{nil, m, look, func(_ context.Context, text string) { fmt.Print(text) }}
 	for _, line := range []string{"Book the hotel.", "Has it a pool?", ""} {
 		wait, err := a.reply(ctx, s, line)
 		fmt.Println("- waits for:", wait, err)
@@ -378,7 +380,7 @@ func Example_cutWhileCallWaits() {
 	run := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 		return transcript.ToolResult(c.Call.ID, "paid"), nil
 	}
-	a := agent{offline(guardtest.Always(guardtest.Say("a pool."))), run, silent}
+	a := agent{nil, offline(guardtest.Always(guardtest.Say("a pool."))), run, silent}
 	wait, err := a.reply(ctx, s, "")
 	fmt.Printf("waits for: %q %v\n", wait, err)
 	history, err := s.History(ctx)
@@ -425,7 +427,7 @@ func Example_subAgentKilled() {
 	}
 	defer func() { _ = tn.End() }()
 	model := offline(guardtest.Always(guardtest.Say("The hotel may be reserved.")))
-	if err := finish(ctx, s, agent{model, nil, silent}); err != nil {
+	if err := finish(ctx, s, agent{nil, model, nil, silent}); err != nil {
 		log.Fatal(err)
 	}
 	pending, err := s.Pending(ctx)

@@ -37,10 +37,15 @@ func copyStore(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
+	if info, err := os.Stat(c.args[0]); c.command.name == "merge" && err == nil && !info.IsDir() {
+		if err := eraseCopy(ctx, from, to); err != nil {
+			return err
+		}
+	}
 	n := 0
 	var notable []exchange.CopyResult
 	report, err := do(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, From: fromBlobs, To: toBlobs, Each: func(s exchange.CopyResult, _ error) {
-		if n++; len(s.Damage) > 0 || s.Fork.ID != "" {
+		if n++; len(s.Damage) > 0 || s.Fork.ID != "" || s.Left != "" {
 			notable = append(notable, s)
 		}
 		c.progress("%s %s", count(n, "session"), done)
@@ -48,10 +53,15 @@ func copyStore(ctx context.Context, c *call) (err error) {
 	slices.SortFunc(notable, func(a, b exchange.CopyResult) int { return strings.Compare(a.ID, b.ID) })
 	shown := c.value(struct {
 		exchange.CopyReport
-		Notable []exchange.CopyResult `json:"notable,omitempty"` // with damage or a fork
+		Notable []exchange.CopyResult `json:"notable,omitempty"` // with damage, a fork or a reason
 	}{report, notable}, func() {
 		for _, s := range notable {
-			if s.Fork.ID != "" {
+			switch {
+			case s.Left != "" && s.Fork.ID != "":
+				c.say("%s: both have continued it; the end of %s is left out, because its fork %s is %s", s.ID, c.args[0], s.Fork.ID, s.Left)
+			case s.Left != "":
+				c.say("%s: left out, although it was continued; in %s it is %s", s.ID, c.args[1], s.Left)
+			case s.Fork.ID != "":
 				c.say("%s: both have continued it; the fork %s holds the shorter end", s.ID, s.Fork.ID)
 			}
 			for _, d := range s.Damage {

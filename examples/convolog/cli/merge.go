@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -9,16 +10,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -43,7 +46,7 @@ func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, d
 	size := info.Size()
 	if filepath.Ext(name) == ".gz" {
 		var all []byte
-		if all, err = unpack(file, math.MaxInt64); err != nil {
+		if all, err = unpack(file); err != nil {
 			return ref, nil, 0, err
 		}
 		text, size = bytes.NewReader(all), int64(len(all))
@@ -81,13 +84,13 @@ func readTranscript(name string) (ref session.Ref, entries []transcript.Entry, d
 // nameOf names an entry by its ID, or by its line if another program wrote it without one.
 func nameOf(e transcript.Entry) string { return cmp.Or(e.ID, string(e.WithChecksum().Line())) }
 
-// unpack returns at most n bytes of an archive.
-func unpack(packed io.Reader, n int64) ([]byte, error) {
+// unpack returns the content of an archive.
+func unpack(packed io.Reader) ([]byte, error) {
 	zip, err := gzip.NewReader(packed)
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(zip, n))
+	return io.ReadAll(zip)
 }
 
 // isRenamed reports whether the header of a session's file names another session than the
@@ -98,7 +101,7 @@ func isRenamed(name string) bool {
 }
 
 // headerOf returns the ID in the header of a transcript or an archive, and "" for any other
-// file. It reads 64 KiB at most.
+// file. It reads the first line.
 func headerOf(name string) string {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() { // a FIFO would make open wait
@@ -109,17 +112,17 @@ func headerOf(name string) string {
 		return ""
 	}
 	defer func() { _ = file.Close() }() // only read
-	const most = 64 << 10
-	var text []byte
+	var text io.Reader = file
 	if filepath.Ext(name) == ".gz" {
-		text, err = unpack(file, most)
-	} else {
-		text, err = io.ReadAll(io.LimitReader(file, most))
+		if text, err = gzip.NewReader(file); err != nil {
+			return ""
+		}
 	}
-	if err != nil {
+	line, err := bufio.NewReader(io.LimitReader(text, transcript.DefaultMaxLine)).ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
 		return ""
 	}
-	for rec, err := range dialect.Native.Scan(bytes.NewReader(text), int64(len(text)), nil) {
+	for rec, err := range dialect.Native.Scan(bytes.NewReader(line), int64(len(line)), nil) {
 		if _, ok := rec.Entry.Body.(transcript.Header); ok && err == nil {
 			return rec.Entry.ID
 		}
@@ -190,6 +193,60 @@ func load(ctx context.Context, store *session.Store, ref session.Ref, entries []
 	return err
 }
 
+// entriesOfKin returns the names of the entries in a session of the store and in its forks,
+// and the IDs of entries that were erased there.
+func entriesOfKin(ctx context.Context, store *session.Store, ref session.Ref) (has, erased map[string]bool, err error) {
+	infos, err := store.List(ctx, &session.ListOptions{State: session.EveryState, Key: session.Key{Agent: ref.Agent}})
+	has, erased = map[string]bool{}, map[string]bool{}
+	for _, i := range infos {
+		isFork := slices.ContainsFunc(i.Descent, func(base transcript.Link) bool { return base.Session == ref.ID })
+		s, getErr := store.Get(ctx, i.Ref)
+		if i.ID != ref.ID && (!isFork || getErr != nil) || s == nil { // not a fork in the trash
+			continue
+		}
+		for rec, scanErr := range s.Scan(ctx, session.ScanOptions{}) {
+			if err = errors.Join(err, scanErr); scanErr != nil || !rec.HasEntry() {
+				continue
+			}
+			if has[nameOf(rec.Entry)] = true; rec.Entry.Erased {
+				erased[rec.Entry.ID] = true
+			}
+			if b, ok := rec.Entry.Body.(transcript.Erasure); ok {
+				for _, id := range b.Entries {
+					erased[id] = true
+				}
+			}
+		}
+	}
+	delete(erased, "")
+	return has, erased, err
+}
+
+// eraseCopy erases the entries of a copy in memory that the store has erased, so that a
+// merge brings in the rest.
+func eraseCopy(ctx context.Context, from, to *session.Store) error {
+	infos, err := from.List(ctx, nil)
+	for _, i := range infos {
+		_, erased, kinErr := entriesOfKin(ctx, to, i.Ref)
+		s, getErr := from.Get(ctx, i.Ref)
+		if err = errors.Join(err, kinErr, getErr); err != nil || len(erased) == 0 {
+			return err
+		}
+		err = s.Rewrite(ctx, func(records iter.Seq2[transcript.Record, error], write func(transcript.Entry) error) error {
+			for rec, err := range records {
+				if erased[rec.Entry.ID] && !rec.Entry.Erased {
+					rec.Entry = rec.Entry.Erase()
+				}
+				if err = errors.Join(err, write(rec.Entry)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return err
+}
+
 // conflict describes a file that holds a copy of a session of the store, as programs that
 // sync folders leave them. The header names the session, so the name of the file may be
 // any.
@@ -201,52 +258,53 @@ func (f *folder) conflict(ctx context.Context, name string) (finding, bool) {
 	if err != nil {
 		return finding{}, false
 	}
-	sessions := []*session.Session{}
-	whole, has := "", "the session and its forks lack"
-	s, err := f.Get(ctx, ref)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		whole, has = " The store lacks that session.", "the store lacks"
-	case err != nil:
-		return finding{}, false
-	default:
-		sessions = append(sessions, s)
-	}
-	infos, err := f.List(ctx, &session.ListOptions{State: session.EveryState, Key: session.Key{Agent: ref.Agent}})
-	known := map[string]bool{}
-	for _, i := range infos {
-		for _, base := range i.Descent {
-			if base.Session != ref.ID {
-				continue
-			}
-			if fork, err := f.Get(ctx, i.Ref); err == nil {
-				sessions = append(sessions, fork)
-			}
-		}
-	}
-	for _, s := range sessions {
-		for rec, scanErr := range s.Scan(ctx, session.ScanOptions{}) {
-			if err = errors.Join(err, scanErr); rec.HasEntry() {
-				known[nameOf(rec.Entry)] = true
-			}
-		}
-	}
-	if err != nil {
+	_, err = f.Get(ctx, ref)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return finding{}, false
 	}
-	lacks := 0
+	missing := err != nil
+	has, erased, err := entriesOfKin(ctx, f.Store, ref)
+	removed, removedErr := retain.Removals(ctx, f.Store)
+	if errors.Join(err, removedErr) != nil {
+		return finding{}, false
+	}
+	lacks, words := 0, 0
 	for _, e := range entries {
-		if _, ok := e.Body.(transcript.Current); !ok && !known[nameOf(e)] {
+		if erased[e.ID] && !e.Erased {
+			words++
+		}
+		if _, ok := e.Body.(transcript.Current); !ok && !has[nameOf(e)] {
 			lacks++
 		}
 	}
+	h, _ := entries[0].Body.(transcript.Header)
+	deleted := slices.ContainsFunc(removed, func(r retain.Removal) bool { return r.Ref == ref && r.CreatedAt.Equal(h.Created) })
 	found := finding{
-		Kind: conflictCopy, Agent: ref.Agent, Session: ref.ID, Note: lacks == 0,
-		Text: fmt.Sprintf("This is a copy of session %s, from a program that syncs folders or made by hand.%s It contains %s that %s. Its entries are never read.", ref.ID, whole, entriesOf(lacks), has),
+		Kind: conflictCopy, Agent: ref.Agent, Session: ref.ID, Note: lacks == 0 && words == 0,
+		Text: "This is a copy of session " + ref.ID + ", from a program that syncs folders or made by hand.",
 		Way:  "the command brings these entries in and deletes nothing; then move the file away", Command: "convolog merge " + shellQuoted(name) + " " + shellQuoted(f.dir),
+	}
+	lacking := "the session and its forks lack"
+	switch {
+	case missing && len(has) > 0:
+		found.Text += " The session is in the trash."
+		found.Way = "the command leaves out sessions in the trash, so restore the session first, or move the file away"
+	case missing && deleted:
+		found.Text += " The session was deleted."
+		found.Way, found.Command = "move the file away, or delete it; the command makes it a session again", "convolog import "+shellQuoted(name)+" --dir "+shellQuoted(f.dir)
+	case missing:
+		found.Text += " The store lacks that session."
+		lacking = "the store lacks"
+	}
+	found.Text += fmt.Sprintf(" It contains %s that %s. Its entries are never read.", entriesOf(lacks), lacking)
+	if words > 0 {
+		found.Text += fmt.Sprintf(" It also contains the words of %s that the store has erased.", entriesOf(words))
+		found.Way = "the command brings in the other entries; then delete the file"
 	}
 	switch {
 	case lacks > 0:
+	case words > 0:
+		found.Way, found.Command = "delete the file", ""
 	case sessionOf(name) != "":
 		found.Note, found.Way, found.Command = false, "move the file away: its name makes lists show a session that cannot be read", ""
 	default:

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,7 +95,7 @@ func TestOtherConflictCopies(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(agent, "archive", "beta (conflict).jsonl.gz"), packed, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(agent, "sessions (conflicted copy).jsonl"), copied, 0o600))
 	found, _ := sh.diagnose()
-	require.ElementsMatch(t, []string{"conflict-copy", "conflict-copy", "(stranger)"}, found)
+	require.ElementsMatch(t, []string{"conflict-copy", "(conflict-copy)", "(stranger)"}, found)
 	require.Contains(t, doctorText(sh), "entries that the store lacks")
 	require.Contains(t, sh.must(0, "merge", filepath.Join(agent, "sessions", "alpha 2.jsonl"), sh.dir), "1 session, 1 new")
 	require.Contains(t, sh.must(0, "show", "alpha"), "of alpha")
@@ -136,6 +138,95 @@ func TestMergeStores(t *testing.T) {
 	a.must(exitUsage, "merge", a.dir, a.dir)
 	a.must(exitUsage, "merge", a.dir, file)
 	a.must(exitUsage, "merge", a.dir, b.dir, "--url")
+}
+
+// copyOf puts a conflict copy of the session alpha, with further entries, into a folder,
+// and returns its name and the IDs of the entries of alpha.
+func copyOf(t *testing.T, sh *shell, further ...string) (name string, ids []string) {
+	t.Helper()
+	sh.must(0, "session", "new", "--id", "alpha")
+	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "secret")
+	folder := filepath.Join(sh.dir, "agents", "main", "sessions")
+	file, name := filepath.Join(folder, "alpha.jsonl"), filepath.Join(folder, "alpha 2.jsonl")
+	common, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, text := range further {
+		sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", text)
+	}
+	conflict, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, common, 0o600))
+	require.NoError(t, os.WriteFile(name, conflict, 0o600))
+	for line := range strings.Lines(string(common)) {
+		var e struct{ ID string }
+		require.NoError(t, json.Unmarshal([]byte(line), &e))
+		ids = append(ids, e.ID)
+	}
+	return name, ids[1:]
+}
+
+// The advice for copies of removed sessions leads to an end.
+func TestConflictCopyOfRemoved(t *testing.T) {
+	sh := overFolder(t)
+	file, _ := copyOf(t, sh, "of the laptop")
+	sh.must(0, "session", "delete", "alpha", "--yes")
+	text := strings.Join(strings.Fields(doctorText(sh)), " ")
+	require.Contains(t, text, "The session is in the trash. It contains 1 entry that the session and its forks lack")
+	require.Contains(t, text, "restore the session first")
+	require.Contains(t, sh.must(0, "merge", file, sh.dir), "alpha: left out, although it was continued; in "+sh.dir+" it is in the trash")
+	sh.must(0, "restore", "alpha")
+	sh.must(0, "merge", file, sh.dir)
+	require.Contains(t, doctorText(sh), "contains 0 entries")
+
+	sh = overFolder(t)
+	file, _ = copyOf(t, sh, "of the laptop")
+	sh.must(0, "session", "delete", "alpha", "--now", "--yes")
+	text = doctorText(sh)
+	require.Contains(t, text, "The session was deleted.")
+	require.Contains(t, text, "convolog import '"+file+"' --dir")
+	sh.must(0, "import", file)
+	require.Contains(t, sh.must(0, "show", "alpha"), "of the laptop")
+	require.Contains(t, doctorText(sh), "contains 0 entries")
+}
+
+// A copy from before an erase brings in its other entries. Doctor names the erased words
+// in it.
+func TestConflictCopyOfErased(t *testing.T) {
+	sh := overFolder(t)
+	file, ids := copyOf(t, sh, "of the laptop")
+	sh.must(0, "erase", "alpha", ids[0], "--yes")
+	text := strings.Join(strings.Fields(doctorText(sh)), " ")
+	require.Contains(t, text, "It contains 1 entry that the session and its forks lack")
+	require.Contains(t, text, "the words of 1 entry that the store has erased")
+	for _, lines := range []string{"1 line", "0 lines"} {
+		require.Contains(t, sh.must(0, "merge", file, sh.dir), lines+" and 0 blobs merged")
+		shown := sh.must(0, "show", "alpha")
+		require.Contains(t, shown, "of the laptop")
+		require.NotContains(t, shown, "secret")
+	}
+	var d diagnosis
+	require.NoError(t, json.Unmarshal([]byte(sh.must(exitFound, "doctor", "--json")), &d))
+	found := slices.IndexFunc(d.Findings, func(f finding) bool { return f.File == file })
+	require.Contains(t, d.Findings[found].Text, "contains 0 entries")
+	require.Equal(t, "delete the file", d.Findings[found].Way)
+	require.Empty(t, d.Findings[found].Command)
+}
+
+// Doctor recognises copies with a long header.
+func TestConflictCopyLongHeader(t *testing.T) {
+	sh := overFolder(t)
+	file, _ := copyOf(t, sh, "of the laptop")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	head, rest, _ := strings.Cut(string(data), "\n")
+	head, _, _ = strings.Cut(head, `,"crc"`)
+	head = strings.TrimSuffix(head, "}") + `,"x_app":"` + strings.Repeat("y", 70000) + `"}`
+	for _, name := range []string{"alpha.jsonl", "alpha 2.jsonl", "alpha-laptop.jsonl"} {
+		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(file), name), []byte(head+"\n"+rest), 0o600))
+	}
+	text := doctorText(sh)
+	require.Equal(t, 2, strings.Count(text, "conflict-copy"))
+	require.NotContains(t, text, "unreadable")
 }
 
 // doctorText returns the output of doctor, whatever it finds.

@@ -24,15 +24,25 @@ function open({ url, id, token }) {
   return c
 }
 
-const commands = {
+// These commands run until the end of a stream.
+const streams = {
   send: (c, { text, messageId }) => c.chat.sendMessage({ text, messageId }),
   resume: c => c.chat.resumeStream(),
   again: (c, { messageId }) => c.chat.regenerate({ messageId }),
-  cut: c => c.chat.stop(),
-  stop: (c, { id }) => fetch(`${c.at.url}/${id}/stream`, { method: 'DELETE', headers: c.at.headers }),
   decide: async (c, { approval, approved, reason }) => {
     await c.chat.addToolApprovalResponse({ id: approval, approved, reason })
     await c.chat.sendMessage()
+  },
+}
+
+const commands = {
+  cut: async c => {
+    await c.chat.stop()
+    await c.stream
+  },
+  stop: async (c, { id }) => {
+    const got = await fetch(`${c.at.url}/${id}/stream`, { method: 'DELETE', headers: c.at.headers })
+    if (!got.ok) throw new Error(await got.text())
   },
   load: async (c, { id }) => {
     const got = await fetch(`${c.at.url}/${id}`, { headers: c.at.headers })
@@ -40,11 +50,18 @@ const commands = {
   },
 }
 
+async function run(c, command) {
+  const err = await (streams[command.do] ?? commands[command.do])(c, command).then(() => undefined, String)
+  print({ id: command.id, event: command.do, err, status: c.chat.status, error: c.chat.error?.message, finish: c.finish, messages: c.chat.messages })
+}
+
 for await (const line of createInterface({ input: process.stdin })) {
   const command = JSON.parse(line)
   const c = open(command)
+  if (!(command.do in streams)) {
+    run(c, command)
+    continue
+  }
   c.finish = undefined
-  commands[command.do](c, command).catch(err => ({ err: String(err) })).then(() => {
-    print({ id: command.id, event: command.do, status: c.chat.status, error: c.chat.error?.message, finish: c.finish, messages: c.chat.messages })
-  })
+  c.stream = run(c, command)
 }

@@ -19,9 +19,9 @@ function keep(name, value) {
 const transport = new DefaultChatTransport({
   api,
   headers,
-  // The store has the history, so the page sends its last message alone.
+  // The store has the history, so the page sends one message: the approved answer, or the last.
   prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) => ({
-    body: { id, messages: messages.slice(-1), trigger, messageId },
+    body: { id, messages: [messages.find(m => m.id === messageId) ?? messages.at(-1)], trigger, messageId },
   }),
 })
 
@@ -29,7 +29,7 @@ function Part({ part, decide }) {
   switch (true) {
     case part.type === 'text': return <>{part.text}</>
     case part.type === 'reasoning': return <small>{part.text}</small>
-    case part.type === 'file': return part.mediaType.startsWith('image/') ? <img src={part.url} alt="" /> : <a href={part.url}>{part.mediaType}</a>
+    case part.type === 'file': return part.mediaType.startsWith('image/') ? <img src={part.url} alt="" /> : <a href={/^(https?|data):/.test(part.url) ? part.url : undefined}>{part.mediaType}</a>
     case part.type.startsWith('tool-'): return <small>
       {part.type.slice(5)} {JSON.stringify(part.input)}: {part.state} {part.errorText ?? JSON.stringify(part.output)}
       {part.state === 'approval-requested' && <>
@@ -46,16 +46,21 @@ function Chat({ messages: stored }) {
     id, transport, messages: stored, resume: true, sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   })
   const busy = status === 'submitted' || status === 'streaming'
+  const held = messages.some(m => m.parts.some(p => p.state === 'approval-requested'))
   const decide = (part, approved) => addToolApprovalResponse({ id: part.approval.id, approved })
-  // stop only leaves the stream; this request ends the answer.
-  const end = () => { stop(); fetch(`${api}/${id}/stream`, { method: 'DELETE', headers }) }
+  // stop only leaves the stream; this request ends the answer. Before the stream starts, the text may not be stored.
+  const end = async () => {
+    stop()
+    await fetch(`${api}/${id}/stream`, { method: 'DELETE', headers })
+    if (held) location.reload() // no stream is open that could end the request
+  }
   return <>
     {messages.map(m => <article key={m.id} className={m.role}>{m.parts.map((p, i) => <Part key={i} part={p} decide={decide} />)}</article>)}
     {error && <p role="alert">{error.message}</p>}
     <form onSubmit={e => { e.preventDefault(); if (text) sendMessage({ text }); setText('') }}>
-      <input value={text} onChange={e => setText(e.target.value)} placeholder="Say something, or: time" autoFocus />
-      {busy ? <button type="button" onClick={end}>Stop</button> : <button>Send</button>}
-      {!busy && messages.length > 0 && <button type="button" onClick={() => regenerate()}>Again</button>}
+      <input value={text} onChange={e => setText(e.target.value)} placeholder="Say something, or: time" disabled={held} autoFocus />
+      {busy || held ? <button type="button" onClick={end} disabled={status === 'submitted'}>Stop</button> : <button>Send</button>}
+      {!busy && !held && messages.length > 0 && <button type="button" onClick={() => regenerate()}>Again</button>}
     </form>
   </>
 }

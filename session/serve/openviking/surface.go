@@ -2,9 +2,7 @@ package openviking
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
@@ -76,42 +74,10 @@ func (sf *surface) create(q *serve.Request, id string) (*session.Session, error)
 	return q.Create(sf.agent, id)
 }
 
-// findOrCreate returns a session of the principal, and makes it if it is missing. A session of
-// another owner stays missing, even for an administrator: a user could take an ID first, and
-// then read the administrator's messages. Sessions without an owner are the administrators'.
+// findOrCreate is [serve.Request.FindOrCreate] for the user in the answer.
 func (sf *surface) findOrCreate(q *serve.Request) (*session.Session, error) {
-	id := q.PathValue("id")
-	s, err := sf.own(q, id)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return s, err
-	}
-	s, failed := sf.create(q, id)
-	if errors.Is(failed, fs.ErrExist) { // of another owner, or made just now
-		return sf.own(q, id)
-	}
-	return s, failed
-}
-
-// own returns a session of the principal's owner, or for administrators without an owner.
-func (sf *surface) own(q *serve.Request, id string) (s *session.Session, err error) {
-	if !q.Principal.Admin {
-		return q.Session(sf.agent, id)
-	}
-	all := q.Store
-	if q.Store, err = all.Scope(sf.user(q)); err == nil {
-		s, err = q.Session(sf.agent, id)
-	}
-	if q.Store = all; !errors.Is(err, fs.ErrNotExist) {
-		return s, err
-	}
-	if s, err = q.Session(sf.agent, id); err != nil {
-		return nil, err
-	}
-	info, err := s.Info(q.Context())
-	if err == nil && info.Owner != "" {
-		err = fs.ErrNotExist
-	}
-	return s, err
+	q.Principal.Owner = sf.user(q)
+	return q.FindOrCreate(sf.agent, q.PathValue("id"))
 }
 
 // absent returns the problem of a route or an option without a counterpart here.

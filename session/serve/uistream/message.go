@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,8 +23,37 @@ type message struct {
 	Parts    []part          `json:"parts"`
 	Metadata *metadata       `json:"metadata,omitempty"`
 
+	posted       []json.RawMessage  // the parts
 	content      []transcript.Block // of the user
 	text, before string             // the queued text or the entry, and the entry before it
+}
+
+// UnmarshalJSON leaves the parts to [message.decode], and ignores metadata: a client sends
+// messages that do not count, with parts and metadata of its application.
+func (m *message) UnmarshalJSON(data []byte) error {
+	var body struct {
+		ID    string
+		Role  transcript.Role
+		Parts []json.RawMessage
+	}
+	err := json.Unmarshal(data, &body)
+	m.ID, m.Role, m.posted = body.ID, body.Role, body.Parts
+	return err
+}
+
+// decode decodes the parts of a posted message, and ignores parts of the application.
+func (m *message) decode() error {
+	for _, data := range m.posted {
+		var p part
+		switch err := json.Unmarshal(data, &p); {
+		case strings.HasPrefix(p.Type, "data-"):
+		case err != nil:
+			return serve.Invalid("a part of the message has another form")
+		default:
+			m.Parts = append(m.Parts, p)
+		}
+	}
+	return nil
 }
 
 // A part is a part of a [message]. A call of a tool and its result are one part, whose type
@@ -79,13 +109,9 @@ func (m message) blocks() (content []transcript.Block, err error) {
 		case p.Type == "text" && p.Text != "":
 			content = append(content, transcript.TextBlock{Text: p.Text})
 		case p.Type == "file":
-			source := transcript.Source{Type: "url", URL: p.URL}
-			if data, ok := strings.CutPrefix(p.URL, "data:"); ok {
-				_, encoded, ok := strings.Cut(data, ";base64,")
-				if _, err := base64.StdEncoding.DecodeString(encoded); !ok || err != nil {
-					return nil, serve.Invalid("the data URL of a file is not base64")
-				}
-				source = transcript.Source{Type: "base64", MediaType: p.MediaType, Data: encoded}
+			source, ok := sourceOf(p)
+			if !ok {
+				return nil, serve.Invalid("the URL of a file is neither http, https nor a data URL with base64")
 			}
 			if strings.HasPrefix(p.MediaType, "image/") {
 				content = append(content, transcript.ImageBlock{Source: source})
@@ -94,10 +120,24 @@ func (m message) blocks() (content []transcript.Block, err error) {
 			}
 		}
 	}
-	if len(content) == 0 {
-		return nil, serve.Invalid("the message is empty")
+	if err := said.Check(transcript.Message{Content: content}); err != nil {
+		return nil, serve.Invalid(err.Error())
 	}
 	return content, nil
+}
+
+// sourceOf returns the source of a file of the user.
+func sourceOf(p part) (s transcript.Source, ok bool) {
+	scheme, rest, _ := strings.Cut(p.URL, ":")
+	switch strings.ToLower(scheme) {
+	case "http", "https":
+		return transcript.Source{Type: "url", URL: p.URL}, strings.HasPrefix(rest, "//")
+	case "data":
+		_, encoded, _ := strings.Cut(rest, ";base64,")
+		_, err := base64.StdEncoding.DecodeString(encoded)
+		return transcript.Source{Type: "base64", MediaType: p.MediaType, Data: encoded}, encoded != "" && err == nil
+	}
+	return s, false
 }
 
 // fileOf returns the part of an image or a document. Bytes outside of the transcript, or
@@ -161,34 +201,52 @@ const keyPrefix = "ui:"
 // answerID returns the ID of the answer to a message of the user.
 func answerID(text string) string { return "answer-" + text }
 
+// A state names the head of a session and its last rewind.
+type state struct{ head, rewind string }
+
 // messages returns the messages of a session, equal to the messages that the client makes
-// of the streams of all answers, and the entry of the last rewind.
-func messages(ctx context.Context, s *session.Session) (all []message, rewind string, err error) {
-	names, decisions := map[string]string{}, map[string]transcript.Decision{}
+// of the streams of all answers, and the state that it read first.
+func messages(ctx context.Context, s *session.Session) (all []message, at state, err error) {
+	idem, text := "", "" // the key of the append, and the last answered text
+	names, decisions, ended := map[string]string{}, map[string]transcript.Decision{}, map[string]bool{}
 	for e, err := range s.Entries(ctx, "") {
 		if err != nil {
-			return nil, "", err
+			return nil, at, err
+		}
+		if transcript.IsHead(e.Type()) {
+			at.head = e.ID
+		}
+		if e.Part <= 1 {
+			idem = e.Idem
 		}
 		switch b := e.Body.(type) {
 		case transcript.Queued:
-			if key, ok := strings.CutPrefix(e.Idem, "http:"+keyPrefix); ok {
+			if key, ok := strings.CutPrefix(idem, "http:"+keyPrefix); ok {
 				names[e.ID], _, _ = strings.Cut(key, "\n")
 			}
+		case transcript.MessageLine:
+			text = cmp.Or(b.Queued, text)
 		case transcript.Rewind:
-			rewind = e.ID
+			at.rewind = e.ID
 		case transcript.Decision:
 			decisions[b.Call+"\n"+b.CallID] = b
+		case transcript.Interrupt:
+			if b.Ended != "" { // no call waits after its turn
+				ended[text] = true
+				maps.DeleteFunc(decisions, func(_ string, d transcript.Decision) bool { return d.Verdict == transcript.Hold })
+			}
 		}
 	}
-	r := reader{all: []message{}, names: names, decisions: decisions, last: s.Ref().ID}
+	r := reader{all: []message{}, names: names, decisions: decisions, ended: ended, last: s.Ref().ID}
 	if err = said.Each(ctx, s, r.add); err != nil {
-		return nil, "", err
+		return nil, at, err
 	}
+	r.end()
 	pending, err := s.Pending(ctx)
 	for _, queued := range pending.Queued {
 		r.user(queued.Entry, queued.Message.Content)
 	}
-	return r.all, rewind, err
+	return r.all, at, err
 }
 
 // A reader makes messages of the entries of a conversation.
@@ -196,6 +254,7 @@ type reader struct {
 	all       []message
 	names     map[string]string              // the client's IDs of queued texts
 	decisions map[string]transcript.Decision // the last ones, by call
+	ended     map[string]bool                // queued texts whose turns ended early
 	last      string                         // the entry before
 }
 
@@ -218,23 +277,35 @@ func (r *reader) add(e transcript.Entry) {
 }
 
 func (r *reader) user(text string, content []transcript.Block) {
+	r.end()
 	r.all = append(r.all, message{
 		ID: cmp.Or(r.names[text], text), Role: transcript.RoleUser, Parts: partsOf(content),
 		content: content, text: text, before: r.last,
 	})
 }
 
-// answer adds a line of an answer to the last message, which it begins if that is not an
-// answer.
-func (r *reader) answer(e transcript.Entry, line transcript.MessageLine) {
-	if len(r.all) == 0 || r.all[len(r.all)-1].Role != transcript.RoleAssistant {
-		id := e.ID
-		if len(r.all) > 0 {
-			id = r.all[len(r.all)-1].text
-		}
-		r.all = append(r.all, message{ID: answerID(id), Role: line.Role, Metadata: &metadata{}})
+// end adds an empty answer after a text whose turn ended before the first word. The client
+// makes one when the stream starts.
+func (r *reader) end() {
+	if len(r.all) > 0 && r.ended[r.all[len(r.all)-1].text] {
+		r.open("")
 	}
-	m := &r.all[len(r.all)-1]
+}
+
+// open returns the answer at the end of the messages, which it adds if it is missing.
+func (r *reader) open(entry string) *message {
+	if len(r.all) == 0 || r.all[len(r.all)-1].Role != transcript.RoleAssistant {
+		if len(r.all) > 0 {
+			entry = r.all[len(r.all)-1].text
+		}
+		r.all = append(r.all, message{ID: answerID(entry), Role: transcript.RoleAssistant, Parts: []part{}, Metadata: &metadata{}})
+	}
+	return &r.all[len(r.all)-1]
+}
+
+// answer adds a line of an answer to the last message.
+func (r *reader) answer(e transcript.Entry, line transcript.MessageLine) {
+	m := r.open(e.ID)
 	if line.Of == "" {
 		m.Parts = append(m.Parts, part{Type: "step-start"})
 		m.Metadata.Usage.add(line.Usage)

@@ -31,7 +31,14 @@ func stream(q *serve.Request, s *session.Session, text, seen string) error {
 		m.send("start", object{"messageId": answerID(text)})
 		m.seen = seen
 		for f := range t.Frames(ctx) {
-			if m.add(f); m.step == over || m.err != nil {
+			if m.add(f) { // a replay may contain the decisions
+				if waits, err := q.Waits(s); err != nil {
+					return err
+				} else if waits {
+					m.finish() // the client decides
+				}
+			}
+			if m.step == over || m.err != nil {
 				break
 			}
 		}
@@ -80,8 +87,8 @@ func (m *mapper) send(kind string, members object) {
 	}
 }
 
-// add sends the chunks of a frame.
-func (m *mapper) add(f serve.Frame) {
+// add sends the chunks of a frame, and reports whether only held calls are unfinished.
+func (m *mapper) add(f serve.Frame) (rests bool) {
 	switch f.Kind {
 	case "text":
 		m.begin()
@@ -128,12 +135,13 @@ func (m *mapper) add(f serve.Frame) {
 	case "end":
 		m.finish()
 	}
-	switch {
-	case m.seen != "" && m.seen == f.ID:
-		m.seen = ""
-	case m.seen == "" && m.step != over && len(m.held) > 0 && len(m.open) == 0:
-		m.finish() // the client decides
+	if m.seen != "" {
+		if m.seen == f.ID {
+			m.seen = ""
+		}
+		return false
 	}
+	return m.step != over && len(m.held) > 0 && len(m.open) == 0
 }
 
 func (m *mapper) part(kind string) string {
@@ -184,9 +192,6 @@ func (m *mapper) decide(d transcript.Decision) {
 		return
 	}
 	delete(m.held, d.Call)
-	if d.Verdict == transcript.Approve {
-		m.open[d.CallID] = true
-	}
 	if asked {
 		m.send("tool-approval-response", object{"approvalId": d.Call, "approved": d.Verdict == transcript.Approve, "reason": d.Reason})
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -43,12 +44,13 @@ const mediaEvents = "text/event-stream"
 
 type surface struct{ agent string }
 
-// chatBody is the body of a post. Only the last message counts.
+// chatBody is the body of a post. Only one message counts: the one with the MessageID, or
+// else the last one.
 type chatBody struct {
 	ID        string    `json:"id"`
 	Messages  []message `json:"messages"`
 	Trigger   string    `json:"trigger,omitempty"`   // submit-message or regenerate-message
-	MessageID string    `json:"messageId,omitempty"` // not empty: the message takes the place of the one with its ID
+	MessageID string    `json:"messageId,omitempty"` // of the user: the message takes the place of the one with its ID
 }
 
 func (sf surface) chat(q *serve.Request) error {
@@ -60,6 +62,15 @@ func (sf surface) chat(q *serve.Request) error {
 		return serve.Invalid("the chat has no id, or no messages")
 	}
 	last := body.Messages[len(body.Messages)-1]
+	anew := body.Trigger == "regenerate-message"
+	for _, m := range body.Messages {
+		if m.ID == body.MessageID && m.ID != "" && !anew {
+			last = m
+		}
+	}
+	if err := last.decode(); err != nil {
+		return err
+	}
 	if last.Role != transcript.RoleUser {
 		s, err := q.Session(sf.agent, body.ID)
 		if err != nil {
@@ -71,8 +82,9 @@ func (sf surface) chat(q *serve.Request) error {
 	if err != nil {
 		return err
 	}
-	s, err := sf.open(q, body.ID)
-	switch anew := body.Trigger == "regenerate-message"; {
+	q.Header.Del("Idempotency-Key") // the ID of the chat is the key
+	s, err := q.FindOrCreate(sf.agent, body.ID)
+	switch {
 	case err != nil:
 		return err
 	case anew || body.MessageID != "":
@@ -81,27 +93,13 @@ func (sf surface) chat(q *serve.Request) error {
 	return say(q, s, last.ID, "", content)
 }
 
-// open returns the session of a chat, and makes it for the first message.
-func (sf surface) open(q *serve.Request, id string) (*session.Session, error) {
-	s, err := q.Session(sf.agent, id)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return s, err
-	}
-	q.Header.Del("Idempotency-Key") // the ID is the key
-	s, err = q.Create(sf.agent, id)
-	if errors.Is(err, fs.ErrExist) { // another request made it, or it belongs to another owner
-		return q.Session(sf.agent, id)
-	}
-	return s, err
-}
-
 // say queues a message of the user and streams its answer. A repeated post of a message
 // queues it once at the same place.
 func say(q *serve.Request, s *session.Session, id, place string, content []transcript.Block) error {
-	q.Header.Del("Idempotency-Key")
-	if id != "" {
-		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+place, "\n"))
+	if err := decided(q, s, id); err != nil {
+		return err
 	}
+	setKey(q, id, place)
 	text, err := q.Say(s, content, "")
 	if err != nil {
 		return err
@@ -109,32 +107,61 @@ func say(q *serve.Request, s *session.Session, id, place string, content []trans
 	return stream(q, s, text, "")
 }
 
+// decided refuses a new message while a call waits for a decision. Its stream would not
+// end before the decision, and the client cannot decide while a stream is open.
+func decided(q *serve.Request, s *session.Session, id string) error {
+	waits, err := q.Waits(s)
+	if err != nil || !waits {
+		return err
+	}
+	all, _, err := messages(q.Context(), s)
+	if err == nil && !slices.ContainsFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser }) {
+		err = errHeld
+	}
+	return err
+}
+
+var errHeld = &serve.Problem{Status: http.StatusConflict, Code: "HELD", Title: "a call waits for a decision", Detail: "approve or reject it, or stop the answer"}
+
+// setKey makes a repeated post of a message queue it once at the same place.
+func setKey(q *serve.Request, id, place string) {
+	if id != "" {
+		q.Header.Set("Idempotency-Key", strings.TrimSuffix(keyPrefix+id+"\n"+place, "\n"))
+	}
+}
+
 // again rewinds to the state before a message of the user and answers it anew: with its
-// own content, or with the given content. A message that is missing, after a kill between
-// the rewind and the message for example, is sent.
+// own content, or with the given content. A message that is missing is sent, and a repeated
+// edit streams its answer. If another request changes the chat at the same time, one of
+// the two is refused.
 func again(q *serve.Request, s *session.Session, id string, content []transcript.Block, own bool) error {
-	running, err := q.Running(s)
-	if err == nil && running != "" {
-		err = session.ErrBusy
-	}
+	all, at, err := messages(q.Context(), s)
 	if err != nil {
 		return err
 	}
-	all, rewind, err := messages(q.Context(), s)
+	running, err := q.Running(s) // a later turn changes the head
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser })
-	if at < 0 {
-		return say(q, s, id, rewind, content)
+	i := slices.IndexFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser })
+	if i >= 0 && !own && all[i].text != id && reflect.DeepEqual(all[i].Parts, partsOf(content)) {
+		return stream(q, s, all[i].text, "") // a repeated post
+	}
+	if running != "" {
+		return session.ErrBusy
+	}
+	if i < 0 {
+		return say(q, s, id, at.rewind, content)
 	}
 	if own {
-		content = all[at].content
+		content = all[i].content
 	}
-	if err := s.Rewind(q.Context(), all[at].before); err != nil {
+	setKey(q, id, all[i].text)
+	text, err := q.Replace(s, at.head, all[i].before, content)
+	if err != nil {
 		return err
 	}
-	return say(q, s, id, all[at].text, content)
+	return stream(q, s, text, "")
 }
 
 // approve records the decisions of a posted answer, and streams the rest of the turn.

@@ -91,6 +91,8 @@ func scripted(ctx context.Context, s *session.Session, t *turn.Turn) error {
 		err := errors.Join(draft.Write(ctx, "so far"), draft.Flush(ctx))
 		<-ctx.Done()
 		return err
+	case "mute":
+		<-ctx.Done()
 	}
 	return errors.New("no answer")
 }
@@ -106,10 +108,15 @@ type tester struct {
 
 func newTester(t testing.TB) *tester {
 	t.Helper()
-	store := session.OpenDriver(memdriver.New(nil), nil)
+	return newTesterOf(t, scripted, nil)
+}
+
+func newTesterOf(t testing.TB, respond serve.Responder, opts *session.Options) *tester {
+	t.Helper()
+	store := session.OpenDriver(memdriver.New(nil), opts)
 	sv, err := serve.New(store, &serve.Options{
-		Respond: scripted, Surfaces: []serve.Surface{uistream.New("/api/chat", "main")}, Logger: slog.New(slog.DiscardHandler),
-		Auth: serve.Keys(map[string]serve.Principal{"ann": {Owner: "ann"}, "bob": {Owner: "bob"}}),
+		Respond: respond, Surfaces: []serve.Surface{uistream.New("/api/chat", "main")}, Logger: slog.New(slog.DiscardHandler),
+		Auth: serve.Keys(map[string]serve.Principal{"ann": {Owner: "ann"}, "bob": {Owner: "bob"}, "root": {Admin: true}, "op": {Admin: true, Owner: "op"}}),
 	})
 	require.NoError(t, err)
 	web := httptest.NewServer(sv)
@@ -165,12 +172,13 @@ func chunks(t testing.TB, resp *http.Response) (all []string) {
 	return all
 }
 
-func readUntil(t testing.TB, resp *http.Response, text string) {
+func readUntil(t testing.TB, resp *http.Response, text string) (all string) {
 	t.Helper()
-	for b, all := make([]byte, 1), ""; !strings.Contains(all, text); all += string(b) {
+	for b := make([]byte, 1); !strings.Contains(all, text); all += string(b) {
 		_, err := resp.Body.Read(b)
 		require.NoError(t, err)
 	}
+	return all
 }
 
 func says(id, text string) object {
@@ -264,10 +272,15 @@ func TestApprovals(t *testing.T) {
 	parts := k.messages()[1]["parts"].([]any)
 	require.Equal(t, "approval-requested", parts[1].(object)["state"])
 
-	decides := func(id string, approved bool) object {
-		return object{"id": "c", "messages": []object{{"id": "a", "role": "assistant", "parts": []object{
+	typed := k.request("ann", "POST", "", object{"id": "c", "messages": []object{says("n", "picture")}})
+	require.Equal(t, http.StatusConflict, typed.StatusCode, "a message while a call waits")
+	require.Len(t, k.messages(), 2, "it is not stored")
+	require.Equal(t, first, k.post(object{"id": "c", "messages": []object{says("m", "two")}}), "the message of the turn")
+
+	decides := func(id string, approved bool) object { // the client shows the refused message
+		return object{"id": "c", "messageId": "a", "messages": []object{{"id": "a", "role": "assistant", "parts": []object{
 			{"type": "tool-find", "toolCallId": "?", "state": "approval-responded", "approval": object{"id": id, "approved": approved}},
-		}}}}
+		}}, says("n", "picture")}}
 	}
 	require.Equal(t, append([]string{requests[1]}, finish("tool-calls", 1)...), k.post(decides(ids[0], true)), "the other call waits")
 	require.Equal(t, http.StatusBadRequest, k.request("ann", "POST", "", object{"id": "c", "messages": []object{{"role": "assistant"}}}).StatusCode)
@@ -277,6 +290,8 @@ func TestApprovals(t *testing.T) {
 	require.Contains(t, last, `{"output":{"n":1},"toolCallId":"x","type":"tool-output-available"}`)
 	require.Equal(t, finish("stop", 2), last[len(last)-3:])
 	require.Equal(t, http.StatusConflict, k.request("ann", "POST", "", decides(ids[0], true)).StatusCode, "the turn is over")
+	whole := k.post(object{"id": "c", "messages": []object{says("m", "two")}})
+	require.Equal(t, append(first[:5:5], last...), whole, "a replay after the decisions")
 	parts = k.messages()[1]["parts"].([]any)
 	require.Equal(t, "output-available", parts[1].(object)["state"])
 	require.Equal(t, "output-denied", parts[2].(object)["state"])
@@ -345,6 +360,11 @@ func TestRefuses(t *testing.T) {
 		{"id": "c", "messages": []object{says(strings.Repeat("x", 200), "x")}},
 		{"id": "c", "messages": []object{file("data:image/png,AAAA")}},
 		{"id": "c", "messages": []object{file("data:image/png;base64,?")}},
+		{"id": "c", "messages": []object{file("data:;base64,")}},
+		{"id": "c", "messages": []object{file("")}},
+		{"id": "c", "messages": []object{file("javascript:alert(1)")}},
+		{"id": "c", "messages": []object{file("https:")}},
+		{"id": "c", "messages": []object{says("m", " \n\t")}},
 	} {
 		require.Equal(t, http.StatusBadRequest, k.request("ann", "POST", "", body).StatusCode, body)
 	}
@@ -374,9 +394,85 @@ func TestAgain(t *testing.T) {
 	k.post(object{"id": "c", "trigger": "regenerate-message", "messages": []object{says("m1", "picture")}})
 	require.Equal(t, all[1]["parts"], k.messages()[1]["parts"])
 	edit["messages"] = []object{says("m1", "void")}
-	k.post(edit)
+	first := k.post(edit)
 	all = k.messages()
+	require.Equal(t, first, k.post(edit), "the same edit")
+	require.Equal(t, all, k.messages())
 	require.Len(t, all, 2)
 	require.Equal(t, "m1", all[0]["id"])
 	require.Equal(t, "right", all[1]["parts"].([]any)[1].(object)["text"])
+}
+
+// A user who takes an ID first reads no message of an administrator.
+func TestAdministrators(t *testing.T) {
+	t.Parallel()
+	for key, ops := range map[string]int{"root": http.StatusNotFound, "op": http.StatusOK} {
+		k := newTester(t)
+		send := func(key, id string) int {
+			resp := k.request(key, "POST", "", object{"id": id, "messages": []object{says("m-"+key, "picture")}})
+			chunks(t, resp)
+			return resp.StatusCode
+		}
+		require.Equal(t, http.StatusOK, send("ann", "c"))
+		before := k.messages()
+		require.Equal(t, http.StatusNotFound, send(key, "c"), key)
+		require.Equal(t, before, k.messages())
+		require.Equal(t, http.StatusOK, k.request(key, "GET", "/c", nil).StatusCode, "an administrator reads all chats")
+		require.Equal(t, http.StatusOK, send(key, "own"))
+		require.Equal(t, http.StatusOK, send(key, "own"))
+		require.Equal(t, http.StatusNotFound, send("ann", "own"))
+		require.Equal(t, http.StatusOK, send("root", "free"))
+		require.Equal(t, http.StatusOK, send(key, "free"), "it has no owner")
+		require.Equal(t, http.StatusOK, send("op", "ops"))
+		require.Equal(t, ops, send(key, "ops"))
+	}
+}
+
+// A turn that is stopped while its calls wait asks for no decision.
+func TestStoppedWaiting(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	k.post(object{"id": "c", "messages": []object{says("m", "two")}})
+	waiting := k.messages()[1]["parts"].([]any)
+	require.Equal(t, "approval-requested", waiting[1].(object)["state"])
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	require.Contains(t, k.post(object{"id": "c", "messages": []object{says("m", "two")}}), `{"reason":"stopped","type":"abort"}`)
+	ended := k.messages()[1]["parts"].([]any)
+	require.Equal(t, "input-available", ended[1].(object)["state"])
+	require.NotContains(t, ended[1], "approval")
+}
+
+// A stop after the start of the stream ends the answer. Without a word, the answer is an
+// empty message, as in the client.
+func TestStoppedMute(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	resp := k.request("ann", "POST", "", object{"id": "c", "messages": []object{says("m", "mute")}})
+	start := readUntil(t, resp, `"start"}`)
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	require.Contains(t, chunks(t, resp), `{"reason":"stopped","type":"abort"}`)
+	all := k.messages()
+	require.Len(t, all, 2)
+	require.Contains(t, start, all[1]["id"])
+	require.Empty(t, all[1]["parts"])
+	k.post(object{"id": "c", "messages": []object{says("n", "fails")}})
+	k.post(object{"id": "c", "messages": []object{says("o", "picture")}})
+	require.Equal(t, all, k.messages()[:2])
+	require.Len(t, k.messages(), 6)
+	k.post(object{"id": "c", "trigger": "regenerate-message", "messages": []object{says("n", "fails")}})
+	require.Len(t, k.messages(), 4)
+}
+
+// Metadata, parts of the application and earlier messages have any form.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	earlier := object{"id": "a", "role": "assistant", "metadata": "x", "parts": []object{{"type": "text", "text": 1}}}
+	for _, metadata := range []any{"x", object{"usage": "none"}, object{"usage": object{"inputTokens": 1.5}}} {
+		last := object{"id": "m", "role": "user", "metadata": metadata, "parts": []object{{"type": "data-x", "text": 1}, {"type": "text", "text": "picture"}}}
+		k.post(object{"id": "c", "messages": []object{earlier, last}})
+	}
+	require.Len(t, k.messages(), 2)
+	wrong := object{"id": "n", "role": "user", "parts": []object{{"type": "text", "text": 1}}}
+	require.Equal(t, http.StatusBadRequest, k.request("ann", "POST", "", object{"id": "c", "messages": []object{wrong}}).StatusCode)
 }

@@ -105,8 +105,8 @@ func (b chatBody) content() (content []transcript.Block, err error) {
 		}
 		content = append(content, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: media, Data: data}})
 	}
-	if len(content) == 0 {
-		return nil, serve.Invalid("the message is empty")
+	if err := said.Check(transcript.Message{Content: content}); err != nil {
+		return nil, serve.Invalid(err.Error())
 	}
 	return content, nil
 }

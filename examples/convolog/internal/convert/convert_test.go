@@ -7,9 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -387,6 +390,20 @@ func TestConvertHalf(t *testing.T) {
 		t.Errorf("of %d sessions %v is left, %v", n, left, err)
 	}
 	require.NoError(t, docs.close())
+}
+
+// An import limits the memory for garbage, unless GOMEMLIMIT does.
+func TestIntoLimitsMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for limit, want := range map[int64]int64{math.MaxInt64: softLimit, 1 << 30: 1 << 30} {
+		debug.SetMemoryLimit(limit)
+		folder, err := dialect.ReadFolder(os.DirFS(filepath.Join(fixtures, "claw0")))
+		require.NoError(t, err)
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		require.NoError(t, Into(t.Context(), st, sources(folder), exchange.ImportOptions{}, func(Result) error { return nil }))
+		require.Equal(t, want, debug.SetMemoryLimit(-1))
+	}
 }
 
 // sources returns the sessions of a folder as sources.

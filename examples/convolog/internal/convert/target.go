@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -109,10 +111,17 @@ func newStore(j Job) (target, error) {
 	return store{st, opts}, nil
 }
 
+// softLimit is the memory in bytes above which a process that imports collects garbage more
+// often: most copies of a line of 60 MB are garbage soon.
+const softLimit = 256 << 20
+
 // Into imports sessions into a store, and calls each with every result as soon as it is
 // there, until that returns an error. The error is the first of each, or of an import that
 // has no results.
 func Into(ctx context.Context, st *session.Store, sessions iter.Seq[exchange.Source], opts exchange.ImportOptions, each func(Result) error) error {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT is not set
+		debug.SetMemoryLimit(softLimit)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	opts.Done = func(im exchange.Imported) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/search"
@@ -51,10 +52,10 @@ func Message(role, content string, parts []Part) (m transcript.Message, err erro
 	return m, Check(m)
 }
 
-// Check refuses a message without content: of empty texts alone.
+// Check refuses a message without content: of blank texts alone.
 func Check(m transcript.Message) error {
 	for _, b := range m.Content {
-		if t, ok := b.(transcript.TextBlock); !ok || t.Text != "" {
+		if t, ok := b.(transcript.TextBlock); !ok || strings.TrimSpace(t.Text) != "" {
 			return nil
 		}
 	}
