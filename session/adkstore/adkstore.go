@@ -3,6 +3,7 @@ package adkstore
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,17 +50,22 @@ func (s *service) Create(ctx context.Context, req *adk.CreateRequest) (_ *adk.Cr
 	if err != nil {
 		return nil, err
 	}
-	change, err := split(req.State)
+	parts, err := split(req.State)
 	if err != nil {
 		return nil, err
 	}
 	if _, err = n.user.Get(ctx, n.ref); err == nil {
 		return nil, fmt.Errorf("session %q of user %q: %w", n.id, n.userID, fs.ErrExist)
 	}
-	if err = s.share(ctx, n, "", change); err != nil {
+	if err = s.share(ctx, n, "", parts); err != nil {
 		return nil, err
 	}
-	kept, err := n.user.Create(ctx, session.Key{Agent: n.app, Channel: channel, Peer: n.id}, &session.CreateOptions{ID: n.ref.ID, Values: change.own})
+	values := map[string]json.RawMessage{}
+	for _, item := range parts[""] {
+		v, _ := item.(transcript.Value)
+		values[v.Name] = v.Value
+	}
+	kept, err := n.user.Create(ctx, session.Key{Agent: n.app, Channel: channel, Peer: n.id}, &session.CreateOptions{ID: n.ref.ID, Values: values})
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +163,7 @@ func (s *service) AppendEvent(ctx context.Context, to adk.Session, event *adk.Ev
 	if err != nil {
 		return err
 	}
-	change, err := split(event.Actions.StateDelta)
+	parts, err := split(event.Actions.StateDelta)
 	if err != nil {
 		return err
 	}
@@ -167,15 +173,15 @@ func (s *service) AppendEvent(ctx context.Context, to adk.Session, event *adk.Ev
 	}
 	h, ours := to.(*handle)
 	var kept *session.Session
-	if ours && h.service == s && len(change.user)+len(change.app) == 0 { // the append finds a missing session
+	if ours && h.service == s && len(parts[adk.KeyPrefixUser])+len(parts[adk.KeyPrefixApp]) == 0 { // the append finds a missing session
 		kept = h.kept
 	} else if kept, err = n.user.Get(ctx, n.ref); err != nil {
 		return err
 	}
-	if err := s.share(ctx, n, event.ID, change); err != nil {
+	if err := s.share(ctx, n, event.ID, parts); err != nil {
 		return err
 	}
-	done, err := kept.AppendIf(ctx, session.Cond{Idem: event.ID}, append([]transcript.Item{item}, values(change.own)...)...)
+	done, err := kept.AppendIf(ctx, session.Cond{Idem: event.ID}, append([]transcript.Item{item}, parts[""]...)...)
 	if err == nil && ours {
 		h.add(event, done.Repeated)
 	}

@@ -23,50 +23,36 @@ func stateKey(app string) session.Key {
 	return session.Key{Agent: app, Channel: "adk-state", Peer: "state"}
 }
 
-// A change of state is a set of values for each session that holds a part of it.
-type change struct{ own, user, app map[string]json.RawMessage }
-
-// split returns a change of state without temporary names.
-func split(state map[string]any) (c change, err error) {
-	c = change{map[string]json.RawMessage{}, map[string]json.RawMessage{}, map[string]json.RawMessage{}}
-	for name, value := range state {
-		to := c.own
-		switch {
-		case strings.HasPrefix(name, adk.KeyPrefixTemp):
-			continue
-		case strings.HasPrefix(name, adk.KeyPrefixUser):
-			to = c.user
-		case strings.HasPrefix(name, adk.KeyPrefixApp):
-			to = c.app
+// split returns the values of a change of state by the prefixes of their names, in order.
+func split(state map[string]any) (parts map[string][]transcript.Item, err error) {
+	parts = map[string][]transcript.Item{}
+	for _, name := range slices.Sorted(maps.Keys(state)) {
+		scope := name[:strings.IndexByte(name, ':')+1]
+		if !slices.Contains([]string{adk.KeyPrefixApp, adk.KeyPrefixUser, adk.KeyPrefixTemp}, scope) {
+			scope = ""
 		}
-		if to[prefix+name], err = json.Marshal(value); err != nil {
-			return c, fmt.Errorf("state %q: %w", name, err)
+		data, err := json.Marshal(state[name])
+		if err != nil {
+			return nil, fmt.Errorf("state %q: %w", name, err)
 		}
+		parts[scope] = append(parts[scope], transcript.Value{Name: prefix + name, Value: data, Listed: true})
 	}
-	return c, nil
+	return parts, nil
 }
 
-// values returns the items that set values, in the order of their names.
-func values(set map[string]json.RawMessage) (items []transcript.Item) {
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		items = append(items, transcript.Value{Name: name, Value: set[name], Listed: true})
-	}
-	return items
-}
-
-// share stores the shared part of a change, once for an event with an ID.
-func (s *service) share(ctx context.Context, n name, eventID string, c change) error {
+// share stores the shared parts of a change, once for an event with an ID.
+func (s *service) share(ctx context.Context, n name, eventID string, parts map[string][]transcript.Item) error {
 	var cond session.Cond
 	if eventID != "" {
 		cond.Idem = n.ref.ID + " " + eventID
 	}
-	for store, set := range map[*session.Store]map[string]json.RawMessage{s.store: c.app, n.user: c.user} {
-		if len(set) == 0 {
+	for scope, store := range map[string]*session.Store{adk.KeyPrefixApp: s.store, adk.KeyPrefixUser: n.user} {
+		if len(parts[scope]) == 0 {
 			continue
 		}
 		kept, err := store.Load(ctx, stateKey(n.app))
 		if err == nil {
-			_, err = kept.AppendIf(ctx, cond, values(set)...)
+			_, err = kept.AppendIf(ctx, cond, parts[scope]...)
 		}
 		if err != nil {
 			return err
