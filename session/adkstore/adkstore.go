@@ -60,7 +60,7 @@ func (s *service) Create(ctx context.Context, req *adk.CreateRequest) (_ *adk.Cr
 	if err = s.share(ctx, n, "", parts); err != nil {
 		return nil, err
 	}
-	values := map[string]json.RawMessage{}
+	values := map[string]json.RawMessage{channel: json.RawMessage(`true`)} // so that a list brings the row up to date
 	for _, item := range parts[""] {
 		v, _ := item.(transcript.Value)
 		values[v.Name] = v.Value
