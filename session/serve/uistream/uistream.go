@@ -143,8 +143,9 @@ func again(q *serve.Request, s *session.Session, id string, content []transcript
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser })
-	if i >= 0 && !own && all[i].text != id && reflect.DeepEqual(all[i].Parts, partsOf(content)) {
+	isUser := func(m message) bool { return m.Role == transcript.RoleUser }
+	i := slices.IndexFunc(all, func(m message) bool { return m.ID == id && isUser(m) })
+	if i >= 0 && !own && all[i].text != id && !slices.ContainsFunc(all[i+1:], isUser) && reflect.DeepEqual(all[i].Parts, partsOf(content)) {
 		return stream(q, s, all[i].text, "") // a repeated post
 	}
 	if running != "" {

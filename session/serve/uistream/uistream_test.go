@@ -15,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/uistream"
@@ -108,12 +109,12 @@ type tester struct {
 
 func newTester(t testing.TB) *tester {
 	t.Helper()
-	return newTesterOf(t, scripted, nil)
+	return newTesterOf(t, scripted, memdriver.New(nil), nil)
 }
 
-func newTesterOf(t testing.TB, respond serve.Responder, opts *session.Options) *tester {
+func newTesterOf(t testing.TB, respond serve.Responder, d driver.Driver, opts *session.Options) *tester {
 	t.Helper()
-	store := session.OpenDriver(memdriver.New(nil), opts)
+	store := session.OpenDriver(d, opts)
 	sv, err := serve.New(store, &serve.Options{
 		Respond: respond, Surfaces: []serve.Surface{uistream.New("/api/chat", "main")}, Logger: slog.New(slog.DiscardHandler),
 		Auth: serve.Keys(map[string]serve.Principal{"ann": {Owner: "ann"}, "bob": {Owner: "bob"}, "root": {Admin: true}, "op": {Admin: true, Owner: "op"}}),
@@ -401,6 +402,12 @@ func TestAgain(t *testing.T) {
 	require.Len(t, all, 2)
 	require.Equal(t, "m1", all[0]["id"])
 	require.Equal(t, "right", all[1]["parts"].([]any)[1].(object)["text"])
+
+	// An edit that changes no word takes back later messages all the same.
+	k.post(object{"id": "c", "messages": []object{says("m3", "picture")}})
+	k.post(edit)
+	require.Len(t, k.messages(), 2)
+	require.NotEqual(t, all[1]["id"], k.messages()[1]["id"])
 }
 
 // A user who takes an ID first reads no message of an administrator.
