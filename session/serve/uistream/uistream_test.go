@@ -298,6 +298,38 @@ func TestApprovals(t *testing.T) {
 	require.Equal(t, "output-denied", parts[2].(object)["state"])
 }
 
+// A server that dies while it runs a call leaves a held call of the same answer. The
+// stream does not wait for the other call: the client could not decide.
+func TestLostCall(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	k.post(object{"id": "c", "messages": []object{says("m", "picture")}})
+	s, err := k.store.Get(t.Context(), session.Ref{Agent: "main", ID: "c"})
+	require.NoError(t, err)
+	_, err = turn.Queue(t.Context(), s, transcript.UserText("two"))
+	require.NoError(t, err)
+	_, err = turn.Drain(t.Context(), s, 1)
+	require.NoError(t, err)
+	ids, err := s.Append(t.Context(), &transcript.Response{StopReason: transcript.StopToolUse, Message: transcript.Message{
+		Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ToolCallBlock{ID: "x", Name: "find", Input: json.RawMessage("{}")}, transcript.ToolCallBlock{ID: "y", Name: "find", Input: json.RawMessage("{}")},
+		},
+	}})
+	require.NoError(t, err)
+	held := ids[len(ids)-2]
+	require.NoError(t, turn.Decide(t.Context(), s, held, transcript.Hold, "policy", ""))
+	require.NoError(t, turn.Dispatch(t.Context(), s, ids[len(ids)-1]))
+
+	request := `{"approvalId":"` + held + `","toolCallId":"x","type":"tool-approval-request"}`
+	all := chunks(t, k.request("ann", "GET", "/c/stream", nil))
+	require.Equal(t, append([]string{request}, finish("tool-calls", 0)...), all[len(all)-4:])
+	rest := k.post(object{"id": "c", "messages": []object{{"id": "a", "role": "assistant", "parts": []object{
+		{"type": "tool-find", "toolCallId": "x", "state": "approval-responded", "approval": object{"id": held, "approved": true}},
+	}}}})
+	require.Contains(t, rest, `{"output":{"n":1},"toolCallId":"x","type":"tool-output-available"}`)
+	require.Contains(t, rest, done)
+}
+
 // A stopped answer is interrupted, and keeps its text. A server that closes cuts streams
 // of texts that wait for the next server.
 func TestStop(t *testing.T) {
