@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/turn"
@@ -120,10 +121,17 @@ func (q *Request) Running(s *session.Session) (text string, err error) {
 	return cmp.Or(f.Queued, queued), err
 }
 
-// Waits reports whether the running turn waits for a decision on a held call.
-func (q *Request) Waits(s *session.Session) (bool, error) {
+// Waits returns the held calls that the running turn waits for, by their entries. It is
+// empty if the turn does not wait for a decision.
+func (q *Request) Waits(s *session.Session) (calls []string, err error) {
 	h, err := suspended(q.Context(), s)
-	return h.waits(), err
+	if h.waits() {
+		for _, call := range h.held {
+			entry, _, _ := strings.Cut(call, "\n")
+			calls = append(calls, entry)
+		}
+	}
+	return calls, err
 }
 
 // Stop asks the server that answers in a session to stop, even if a rewind took back the

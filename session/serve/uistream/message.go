@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -207,7 +206,7 @@ type state struct{ head, rewind string }
 // messages returns the messages of a session, equal to the messages that the client makes
 // of the streams of all answers, and the state that it read first.
 func messages(ctx context.Context, s *session.Session) (all []message, at state, err error) {
-	r := reader{all: []message{}, names: map[string]string{}, decisions: map[string]transcript.Decision{}, ended: map[string]bool{}, last: s.Ref().ID}
+	r := reader{all: []message{}, names: map[string]string{}, decisions: map[string]transcript.Decision{}, ended: map[string]bool{}, before: map[string]string{}}
 	if err := r.scan(ctx, s); err != nil {
 		return nil, at, err
 	}
@@ -241,11 +240,12 @@ type reader struct {
 	names     map[string]string              // the client's IDs of queued texts
 	decisions map[string]transcript.Decision // the last ones, by call
 	ended     map[string]bool                // queued texts whose turns ended early
-	last      string                         // the entry before
+	before    map[string]string              // the entries before the appends of entries
 
 	at         state
 	scanned    string // the last entry that scan read
-	idem, text string // the key of the append, and the last answered text
+	last, idem string // the entry before its append, and the key of the append
+	text       string // the last answered text
 }
 
 // scan reads the entries since the last scan.
@@ -254,12 +254,12 @@ func (r *reader) scan(ctx context.Context, s *session.Session) error {
 		if err != nil {
 			return err
 		}
+		if e.Part <= 1 {
+			r.idem, r.last = e.Idem, r.scanned
+		}
 		r.scanned = e.ID
 		if transcript.IsHead(e.Type()) {
 			r.at.head = e.ID
-		}
-		if e.Part <= 1 {
-			r.idem = e.Idem
 		}
 		switch b := e.Body.(type) {
 		case transcript.Queued:
@@ -268,18 +268,29 @@ func (r *reader) scan(ctx context.Context, s *session.Session) error {
 			}
 		case transcript.MessageLine:
 			r.text = cmp.Or(b.Queued, r.text)
+			r.before[cmp.Or(b.Queued, e.ID)] = r.last
 		case transcript.Rewind:
 			r.at.rewind = e.ID
 		case transcript.Decision:
 			r.decisions[b.Call+"\n"+b.CallID] = b
 		case transcript.Interrupt:
-			if b.Ended != "" { // no call waits after its turn
+			if b.Ended != "" {
 				r.ended[r.text] = true
-				maps.DeleteFunc(r.decisions, func(_ string, d transcript.Decision) bool { return d.Verdict == transcript.Hold })
+				r.deny()
 			}
 		}
 	}
 	return nil
+}
+
+// deny denies calls that still wait at the end of their turn.
+func (r *reader) deny() {
+	for call, d := range r.decisions {
+		if d.Verdict == transcript.Hold {
+			d.Verdict = transcript.Reject
+			r.decisions[call] = d
+		}
+	}
 }
 
 func (r *reader) add(e transcript.Entry) {
@@ -297,14 +308,13 @@ func (r *reader) add(e transcript.Entry) {
 	default:
 		r.user(cmp.Or(line.Queued, e.ID), line.Content)
 	}
-	r.last = e.ID
 }
 
 func (r *reader) user(text string, content []transcript.Block) {
 	r.end()
 	r.all = append(r.all, message{
 		ID: cmp.Or(r.names[text], text), Role: transcript.RoleUser, Parts: partsOf(content),
-		content: content, text: text, before: r.last,
+		content: content, text: text, before: r.before[text],
 	})
 }
 

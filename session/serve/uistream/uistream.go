@@ -111,7 +111,7 @@ func say(q *serve.Request, s *session.Session, id, place string, content []trans
 // end before the decision, and the client cannot decide while a stream is open.
 func decided(q *serve.Request, s *session.Session, id string) error {
 	waits, err := q.Waits(s)
-	if err != nil || !waits {
+	if err != nil || len(waits) == 0 {
 		return err
 	}
 	all, _, err := messages(q.Context(), s)

@@ -283,10 +283,12 @@ func TestApprovals(t *testing.T) {
 			{"type": "tool-find", "toolCallId": "?", "state": "approval-responded", "approval": object{"id": id, "approved": approved}},
 		}}, says("n", "picture")}}
 	}
-	require.Equal(t, append([]string{requests[1]}, finish("tool-calls", 1)...), k.post(decides(ids[0], true)), "the other call waits")
+	approved := `{"approvalId":"` + ids[0] + `","approved":true,"reason":"","type":"tool-approval-response"}`
+	require.Equal(t, append([]string{requests[1], approved}, finish("tool-calls", 1)...), k.post(decides(ids[0], true)), "the other call waits")
+	require.Equal(t, append(append(first[:5:5], approved), finish("tool-calls", 1)...), chunks(t, k.request("ann", "GET", "/c/stream", nil)), "after a reload")
 	require.Equal(t, http.StatusBadRequest, k.request("ann", "POST", "", object{"id": "c", "messages": []object{{"role": "assistant"}}}).StatusCode)
 	last := k.post(decides(ids[1], false))
-	require.Equal(t, `{"approvalId":"`+ids[0]+`","approved":true,"reason":"","type":"tool-approval-response"}`, last[0])
+	require.Equal(t, approved, last[0])
 	require.Contains(t, last, `{"toolCallId":"y","type":"tool-output-denied"}`)
 	require.Contains(t, last, `{"output":{"n":1},"toolCallId":"x","type":"tool-output-available"}`)
 	require.Equal(t, finish("stop", 2), last[len(last)-3:])
@@ -298,36 +300,82 @@ func TestApprovals(t *testing.T) {
 	require.Equal(t, "output-denied", parts[2].(object)["state"])
 }
 
+// A turn is the turn of a server that does not exist any more.
+func (k *tester) turn() (*session.Session, func(calls ...string) []string) {
+	k.Helper()
+	k.post(object{"id": "c", "messages": []object{says("m", "picture")}})
+	s, err := k.store.Get(k.Context(), session.Ref{Agent: "main", ID: "c"})
+	require.NoError(k, err)
+	_, err = turn.Queue(k.Context(), s, transcript.UserText("two"))
+	require.NoError(k, err)
+	_, err = turn.Drain(k.Context(), s, 1)
+	require.NoError(k, err)
+	return s, func(calls ...string) []string {
+		k.Helper()
+		answer := transcript.Message{Role: transcript.RoleAssistant}
+		for _, id := range calls {
+			answer.Content = append(answer.Content, transcript.ToolCallBlock{ID: id, Name: "find", Input: json.RawMessage("{}")})
+		}
+		ids, err := s.Append(k.Context(), &transcript.Response{StopReason: transcript.StopToolUse, Message: answer})
+		require.NoError(k, err)
+		return ids[len(ids)-len(calls):]
+	}
+}
+
 // A server that dies while it runs a call leaves a held call of the same answer. The
 // stream does not wait for the other call: the client could not decide.
 func TestLostCall(t *testing.T) {
 	t.Parallel()
 	k := newTester(t)
-	k.post(object{"id": "c", "messages": []object{says("m", "picture")}})
-	s, err := k.store.Get(t.Context(), session.Ref{Agent: "main", ID: "c"})
-	require.NoError(t, err)
-	_, err = turn.Queue(t.Context(), s, transcript.UserText("two"))
-	require.NoError(t, err)
-	_, err = turn.Drain(t.Context(), s, 1)
-	require.NoError(t, err)
-	ids, err := s.Append(t.Context(), &transcript.Response{StopReason: transcript.StopToolUse, Message: transcript.Message{
-		Role: transcript.RoleAssistant, Content: []transcript.Block{
-			transcript.ToolCallBlock{ID: "x", Name: "find", Input: json.RawMessage("{}")}, transcript.ToolCallBlock{ID: "y", Name: "find", Input: json.RawMessage("{}")},
-		},
-	}})
-	require.NoError(t, err)
-	held := ids[len(ids)-2]
-	require.NoError(t, turn.Decide(t.Context(), s, held, transcript.Hold, "policy", ""))
-	require.NoError(t, turn.Dispatch(t.Context(), s, ids[len(ids)-1]))
-
-	request := `{"approvalId":"` + held + `","toolCallId":"x","type":"tool-approval-request"}`
+	s, calls := k.turn()
+	ids := calls("x", "y")
+	require.NoError(t, turn.Decide(t.Context(), s, ids[0], transcript.Hold, "policy", ""))
+	require.NoError(t, turn.Dispatch(t.Context(), s, ids[1]))
+	request := `{"approvalId":"` + ids[0] + `","toolCallId":"x","type":"tool-approval-request"}`
 	all := chunks(t, k.request("ann", "GET", "/c/stream", nil))
 	require.Equal(t, append([]string{request}, finish("tool-calls", 0)...), all[len(all)-4:])
 	rest := k.post(object{"id": "c", "messages": []object{{"id": "a", "role": "assistant", "parts": []object{
-		{"type": "tool-find", "toolCallId": "x", "state": "approval-responded", "approval": object{"id": held, "approved": true}},
+		{"type": "tool-find", "toolCallId": "x", "state": "approval-responded", "approval": object{"id": ids[0], "approved": true}},
 	}}}})
 	require.Contains(t, rest, `{"output":{"n":1},"toolCallId":"x","type":"tool-output-available"}`)
 	require.Contains(t, rest, done)
+}
+
+// A replay continues after a request that was decided, up to the call that waits.
+func TestHeldTwice(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	s, calls := k.turn()
+	ids := calls("x", "y")
+	require.NoError(t, turn.Decide(t.Context(), s, ids[0], transcript.Hold, "policy", ""))
+	_, err := s.Append(t.Context(), transcript.ToolResult("y", "1"))
+	require.NoError(t, err)
+	require.NoError(t, turn.Decide(t.Context(), s, ids[0], transcript.Approve, "ann", ""))
+	_, err = s.Append(t.Context(), transcript.ToolResult("x", "2"))
+	require.NoError(t, err)
+	ids = calls("z")
+	require.NoError(t, turn.Decide(t.Context(), s, ids[0], transcript.Hold, "policy", ""))
+	all := chunks(t, k.request("ann", "GET", "/c/stream", nil))
+	require.Contains(t, all, `{"output":"2","toolCallId":"x","type":"tool-output-available"}`)
+	require.Contains(t, all, `{"approvalId":"`+ids[0]+`","toolCallId":"z","type":"tool-approval-request"}`)
+}
+
+// A late result of an earlier answer is in no stream: the client would refuse it.
+func TestLateResult(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	k.post(object{"id": "c", "messages": []object{says("m", "two")}})
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	resp := k.request("ann", "POST", "", object{"id": "c", "messages": []object{says("n", "waits")}})
+	readUntil(t, resp, "so far")
+	s, err := k.store.Get(t.Context(), session.Ref{Agent: "main", ID: "c"})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.ToolResult("x", "late"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	all := chunks(t, resp)
+	require.Contains(t, all, done)
+	require.NotContains(t, strings.Join(all, ""), "toolCallId")
 }
 
 // A stopped answer is interrupted, and keeps its text. A server that closes cuts streams
@@ -442,6 +490,29 @@ func TestAgain(t *testing.T) {
 	require.NotEqual(t, all[1]["id"], k.messages()[1]["id"])
 }
 
+// An answer that is asked for anew takes back its turn alone: a prompt and a stop before
+// the message stay.
+func TestAgainBetween(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	k.post(object{"id": "c", "messages": []object{says("m1", "two")}})
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	k.post(object{"id": "c", "messageId": "m1", "messages": []object{says("m1", "two")}}) // until the end of the turn
+	s, err := k.store.Get(t.Context(), session.Ref{Agent: "main", ID: "c"})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.System{Text: "be brief"})
+	require.NoError(t, err)
+	k.post(object{"id": "c", "messages": []object{says("m2", "picture")}})
+	before := k.messages()
+	k.post(object{"id": "c", "trigger": "regenerate-message", "messages": []object{says("m2", "picture")}})
+	require.Equal(t, before[:3], k.messages()[:3])
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	text, err := json.Marshal(h)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "be brief")
+}
+
 // A user who takes an ID first reads no message of an administrator.
 func TestAdministrators(t *testing.T) {
 	t.Parallel()
@@ -467,7 +538,8 @@ func TestAdministrators(t *testing.T) {
 	}
 }
 
-// A turn that is stopped while its calls wait asks for no decision.
+// A stop denies the calls that wait, in the stream and after a reload: nothing asks for a
+// decision.
 func TestStoppedWaiting(t *testing.T) {
 	t.Parallel()
 	k := newTester(t)
@@ -475,10 +547,13 @@ func TestStoppedWaiting(t *testing.T) {
 	waiting := k.messages()[1]["parts"].([]any)
 	require.Equal(t, "approval-requested", waiting[1].(object)["state"])
 	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
-	require.Contains(t, k.post(object{"id": "c", "messages": []object{says("m", "two")}}), `{"reason":"stopped","type":"abort"}`)
-	ended := k.messages()[1]["parts"].([]any)
-	require.Equal(t, "input-available", ended[1].(object)["state"])
-	require.NotContains(t, ended[1], "approval")
+	all := k.post(object{"id": "c", "messages": []object{says("m", "two")}})
+	require.Equal(t, []string{
+		`{"toolCallId":"x","type":"tool-output-denied"}`, `{"toolCallId":"y","type":"tool-output-denied"}`, `{"type":"finish-step"}`, `{"reason":"stopped","type":"abort"}`,
+	}, all[len(all)-6:len(all)-2])
+	for _, p := range k.messages()[1]["parts"].([]any)[1:] {
+		require.Equal(t, "output-denied", p.(object)["state"])
+	}
 }
 
 // A stop after the start of the stream ends the answer. Without a word, the answer is an
