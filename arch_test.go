@@ -173,11 +173,10 @@ var testImports = map[string][]string{
 var forTests = []string{"internal/storetest", "internal/wiretest"}
 
 // The modules whose packages may be imported, and the further ones that
-// _test.go files, the packages of forTests and programs may import. The standard library always may.
+// _test.go files and the packages of forTests may import. The standard library always may.
 var (
-	modules        = []string{"github.com/google/uuid", "golang.org/x/sync", "golang.org/x/sys"}
-	testModules    = []string{"github.com/stretchr/testify"}
-	exampleModules = []string{"golang.org/x/term"} // edits lines; needs x/sys alone
+	modules     = []string{"github.com/google/uuid", "golang.org/x/sync", "golang.org/x/sys"}
+	testModules = []string{"github.com/stretchr/testify"}
 )
 
 // topFolders and topFiles name everything at the root, and say whether it must
@@ -314,8 +313,7 @@ func allowedImport(s source, node, target string) bool {
 		inModule := func(m string) bool { return within(target, m) }
 		return !strings.Contains(first, ".") ||
 			slices.ContainsFunc(modules, inModule) ||
-			(s.test || slices.Contains(forTests, s.pkg)) && slices.ContainsFunc(testModules, inModule) ||
-			within(s.pkg, "examples") && slices.ContainsFunc(exampleModules, inModule)
+			(s.test || slices.Contains(forTests, s.pkg)) && slices.ContainsFunc(testModules, inModule)
 	}
 	target = path.Clean(strings.TrimPrefix(strings.TrimPrefix(target, module), "/"))
 	if within(target, "examples") {

@@ -7,7 +7,6 @@ require (
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0
 )
 
 require go.yaml.in/yaml/v3 v3.0.5 // indirect

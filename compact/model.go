@@ -14,7 +14,7 @@ import (
 )
 
 // Model is a [Summarizer] that asks a model. The model sees the messages as one
-// text, see [Document], not as messages: it has nothing to continue, no call to
+// text, see [Document], not as messages: it finds nothing to continue, no call to
 // pair and no tool. It is safe for several goroutines if Complete is.
 //
 // Every request fits the window of the model: tokens by Counter times Safety plus MaxOutput are

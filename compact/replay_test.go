@@ -16,7 +16,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A plan has the same effect after it was written as JSON and read.
+// A plan keeps its effect after it was written as JSON and read.
 func TestReplay(t *testing.T) {
 	h := conversation(t, 60)
 	for _, opts := range []*compact.Options{

@@ -185,7 +185,7 @@ func TestLatestWords(t *testing.T) {
 }
 
 // A turn that ended without a word of the assistant is still open: its request
-// is carried until it has an answer.
+// is carried until its answer arrives.
 func TestUnanswered(t *testing.T) {
 	f := rebuild.New(nil)
 	silent := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm", Signature: "s"}}}

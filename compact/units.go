@@ -137,7 +137,7 @@ func leftOut(line string) (runes int, ok bool) {
 }
 
 // reduced returns a text with only the chosen units. A note on a line of its own
-// marks each gap; the note of a long gap names the entry, if it has an ID.
+// marks each gap; the note of a long gap names the entry if its ID is known.
 func reduced(text, entry string, units []unit, chosen []bool) string {
 	var sb strings.Builder
 	gap, noted := 0, false

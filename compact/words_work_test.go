@@ -12,7 +12,7 @@ import (
 // before anything was tuned.
 const wordsSeed = 20261127
 
-// The further kinds of facts of a wordsWork; a recallWork has the others.
+// The further kinds of facts of a wordsWork; a recallWork holds the others.
 const (
 	inPaste  = "constraints inside a paste"
 	inFile   = "constraints in a file of instructions"

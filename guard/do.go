@@ -257,7 +257,7 @@ func (r *run) answer() int {
 const usualOutput = 8192
 
 // cure applies the remedy for an overflow, and reports whether another call is
-// worthwhile. An error has another cause: the history cannot be read, or ctx is done.
+// worthwhile. An error comes from elsewhere: the history cannot be read, or ctx is done.
 func (r *run) cure(ctx context.Context, o Overflow, of error) (again bool, err error) {
 	if o.Kind == Part && !isStaged(o) {
 		return true, r.try(ctx, o, of)

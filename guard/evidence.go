@@ -89,7 +89,7 @@ func (ev *evidence) addError(err error) {
 	if e, ok := err.(interface{ RawJSON() string }); ok {
 		ev.addText(e.RawJSON(), 0)
 	}
-	// Sprint survives an Error method that panics. Some SDKs panic if an error has no
+	// Sprint survives an Error method that panics. Some SDKs panic if an error lacks a
 	// request.
 	ev.addText(fmt.Sprint(err), 0)
 }

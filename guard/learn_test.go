@@ -177,7 +177,7 @@ func TestCountedPrompt(t *testing.T) {
 	}
 }
 
-// Stages get the window that the error names. Every event has the number of its
+// Stages get the window that the error names. Every event holds the number of its
 // attempt and whether anything was sent.
 func TestNeedAndEvents(t *testing.T) {
 	size := guardSize(talked(t, 60_000).conversation)

@@ -1,175 +1,197 @@
-// Repl talks to a model in a terminal, and its conversations survive
-// everything: quit it, kill it, start it again.
+// Repl talks to a model in a terminal, and its conversations survive everything: quit
+// it, kill it, start it again.
 //
 //	go run ./examples/repl
 //
-// Without -url it needs no network: a scripted model inside the program calls
-// tools, streams its answers, has a window and refuses every invalid request as
-// the real service does. With -url (and a key in ANTHROPIC_API_KEY) it talks to
-// any Anthropic-compatible endpoint.
-//
-// With a small window you soon see it work: results of tools are shortened and
-// the history is compacted, each reported in one line.
+// The model is a script that needs no network: it calls tools and streams its answers.
+// With a small window, long results are shortened and the history is compacted:
 //
 //	go run ./examples/repl -window 4000
 //
-// Summaries are extracts of the conversation; with -url the model writes them.
-//
-// On a terminal, lines can be edited and recalled, a paste of any length is one
-// text, Alt-Enter or a backslash at the end of a line continues it, and Ctrl-C
-// stops an answer and keeps its beginning. NO_COLOR leaves out colour; with
-// TERM=dumb, or through a pipe, it reads and prints plain lines.
+// Ctrl-C stops an answer and keeps its beginning; at the prompt it ends the program. For
+// an editor, Markdown and real models, see convolog chat in examples/convolog.
 package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/examples/internal/home"
+	"github.com/convolog/convolog/examples/internal/plain"
+	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/guard"
-	"github.com/convolog/convolog/guard/guardtest"
-	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/session/turn"
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// config holds the values of flags.
-type config struct {
+const system = "You are a helpful assistant in a terminal. You may look at files with your tools."
+
+// maxRounds limits the calls of the model for one line of the user.
+const maxRounds = 30
+
+// A model is a client of a service, such as an [httpclient.Client].
+type model interface {
+	Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error)
+}
+
+// repl is the state of the program.
+type repl struct {
 	dir    string // of the store
-	work   string // of the files that the tools may see
-	key    string // of the session to start with
-	url    string
-	model  string
-	apiKey string
-	window int // tokens; 0 means none
+	key    string // of the conversation to continue
+	window int    // of the model, in tokens
+	model  model
 
-	summarizer string // "model" or "extract"; empty is model if there is a URL
-
-	now     func() time.Time
-	offline *guardtest.Model // without a URL
+	store   *session.Store
+	session *session.Session
+	guard   *guard.Guard
+	compact compact.Options
+	out     io.Writer
 }
 
 func main() {
-	c := config{now: time.Now}
-	flag.StringVar(&c.dir, "dir", home.Default, "`folder` that the conversations are kept in")
-	flag.StringVar(&c.work, "work", ".", "`folder` that the model's tools may read")
-	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
-	flag.StringVar(&c.url, "url", "", "base `URL` of an Anthropic-compatible service, with its key in ANTHROPIC_API_KEY; empty for the scripted model")
-	flag.StringVar(&c.model, "model", "", "`name` of the model at the service of -url")
-	flag.IntVar(&c.window, "window", 180_000, "context window in `tokens`; 0 for an unknown one")
-	flag.StringVar(&c.summarizer, "summarizer", "", "who writes summaries, `model or extract`; default extract, with -url model")
+	r := &repl{model: script.Model{Pace: 25 * time.Millisecond}}
+	flag.StringVar(&r.dir, "dir", home.Default, "`folder` that the conversations are kept in")
+	flag.StringVar(&r.key, "key", "main:cli:user", "`key` of the conversation to continue")
+	flag.IntVar(&r.window, "window", 180_000, "context window in `tokens`")
 	flag.Parse()
-	c.offline = scripted(c.window)
-	c.apiKey = os.Getenv("ANTHROPIC_API_KEY")
-
-	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt)
-	if err := run(context.Background(), c, os.Stdin, os.Stdout, interrupts); err != nil {
+	if err := r.run(context.Background(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "repl:", err)
 		os.Exit(1)
 	}
 }
 
-// checkModel names the model without a service; with a service the name is
-// required.
-func (c *config) checkModel() error {
-	switch {
-	case c.model != "":
-	case c.url != "":
-		return errors.New("-url needs -model, the name of a model of the service")
-	default:
-		c.model = "scripted"
-	}
-	return nil
-}
-
-// run is the program: it reads lines from in until they end or /quit. A value
-// from interrupts cancels the running answer.
-func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts <-chan os.Signal) (err error) {
-	if c.window < 0 {
-		return fmt.Errorf("-window is %d, less than 0", c.window)
-	}
-	if err := c.checkModel(); err != nil {
-		return err
-	}
-	key, err := session.ParseKey(c.key)
+// run opens the store, continues the conversation, and reads lines from in until they
+// end.
+func (r *repl) run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
+	key, err := session.ParseKey(r.key)
 	if err != nil {
 		return err
 	}
-	tools, err := openTools(c.work, c.now)
+	if err := home.Check(r.dir); err != nil {
+		return err
+	}
+	r.out = plain.Writer{Writer: out}
+	r.guard = &guard.Guard{
+		System: system, Tools: script.Tools, Window: r.window, MaxOutput: min(wire.DefaultMaxOutput, r.window/4), Observe: r.guarded,
+	}
+	overhead := tokens.Estimator{}.Count(system, script.Tools, nil)
+	r.compact = compact.Options{Trigger: compact.Trigger{Window: r.window, Overhead: overhead}}
+	r.store, err = session.Open(r.dir, &session.Options{Compact: r.compact, Observe: r.stored})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tools.close() }() // only read
-	console, err := openConsole(in, out)
-	if err != nil {
+	defer func() { err = errors.Join(err, r.store.Close()) }()
+	if r.session, err = r.store.Load(ctx, key); err != nil { // restored, or created
 		return err
 	}
-	screen := &terminal{w: out}
-	if console != nil {
-		// A signal ends the input: an unfinished answer is kept, and the terminal is restored.
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, terminating...)
-		defer stop()
-		console.keys.ctx = ctx
-		defer console.close()
-		defer console.watch()()
-		screen = &terminal{w: out, width: console.width, color: console.color, moves: true}
-	}
-	model := httpclient.Messages(cmp.Or(c.url, "http://scripted.invalid"), c.apiKey)
-	if c.url == "" {
-		model.HTTP = &http.Client{Transport: c.offline}
-	}
-	compaction, err := c.compaction(model)
-	if err != nil {
+	if err := r.greet(ctx); err != nil {
 		return err
 	}
-	if err := home.Check(c.dir); err != nil {
-		return err
-	}
-	store, err := session.Open(c.dir, &session.Options{Compact: compaction, Observe: screen.storeEvent})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closeErr := store.Close(); err == nil {
-			err = closeErr
+	for lines := bufio.NewReader(in); err == nil; {
+		var line string
+		fmt.Fprint(r.out, "> ")
+		line, err = lines.ReadString('\n') // the last line may lack the newline
+		if line = strings.TrimSpace(line); line != "" && !r.handle(ctx, line) {
+			return nil
 		}
-	}()
-	if err := erase.Resume(ctx, store); err != nil {
-		screen.say("%v", err)
 	}
-	current, err := store.Load(ctx, key)
+	if errors.Is(err, io.EOF) {
+		_, err = fmt.Fprintln(r.out)
+	}
+	return err
+}
+
+// handle runs a command or a turn, and reports whether the program continues.
+func (r *repl) handle(ctx context.Context, line string) bool {
+	do := r.turn
+	if strings.HasPrefix(line, "/") {
+		do = r.command
+	}
+	switch err := do(ctx, line); {
+	case errors.Is(err, io.EOF):
+		return false
+	case errors.Is(err, context.Canceled):
+		r.note("Stopped. The answer so far is kept.")
+	case err != nil:
+		r.note("Error: %v", err)
+	}
+	return true
+}
+
+// turn appends a text of the user, unless it is empty, and lets the model answer.
+// Ctrl-C cancels it. Each step is on disk before the next one begins, so a kill is
+// harmless at any point.
+func (r *repl) turn(ctx context.Context, text string) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	t, err := turn.TryBegin(ctx, r.session) // fails while another program runs a turn
 	if err != nil {
 		return err
 	}
-
-	g := &guard.Guard{
-		Model: c.model, System: system, Tools: toolDefinitions, Window: c.window,
-		MaxOutput: min(wire.DefaultMaxOutput, c.window/4), Counter: tokens.Estimator{}, Observe: screen.guardEvent,
+	defer func() { err = errors.Join(err, t.End()) }()
+	if text != "" {
+		if _, err := r.session.Append(ctx, transcript.UserText(text)); err != nil {
+			return err
+		}
 	}
-	r := &repl{
-		config: c, key: key, store: store, session: current, compact: compaction, out: screen,
-		agent: &agent{model: model, guard: g, tools: tools, out: screen},
+	if err := r.answer(ctx); err != nil {
+		return err
 	}
-	r.lines = &piped{in: bufio.NewReader(in), out: screen}
-	if console != nil {
-		r.console, r.lines = console, console
-		console.past = userTexts(ctx, current)
-	}
-	stop := r.watch(interrupts)
-	defer stop()
-	r.banner(ctx)
-	return r.loop(ctx)
+	_, err = r.session.AfterTurn(ctx) // compacts the history if that is due
+	return err
 }
+
+// answer asks the model, runs the called tools, and asks again.
+func (r *repl) answer(ctx context.Context) error {
+	for range maxRounds {
+		resp, err := guard.Do(ctx, r.guard, r.session, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
+			return r.model.Stream(ctx, c.Request, func(d wire.Delta) { fmt.Fprint(r.out, d.Text) })
+		})
+		fmt.Fprintln(r.out)
+		if resp != nil { // complete, or the part before an error
+			_, saveErr := r.session.Append(context.WithoutCancel(ctx), resp)
+			err = errors.Join(err, saveErr)
+		}
+		if err != nil || len(resp.Message.ToolCalls()) == 0 {
+			return err
+		}
+		for _, c := range resp.Message.ToolCalls() {
+			r.note("[tool] %s(%s)", c.Name, plain.Line(string(c.Input), 100))
+		}
+		if err := errors.Join(turn.RunTools(ctx, r.session, 4, script.Run), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the model asked for tools %d times: /continue lets it continue", maxRounds)
+}
+
+// guarded prints each stage that makes a request fit.
+func (r *repl) guarded(_ context.Context, e guard.Event) {
+	if e.Changed {
+		r.note("[guard] %s: prompt ~%s -> ~%s tokens", e.Stage, plain.Thousands(e.Before), plain.Thousands(e.After))
+	}
+}
+
+// stored prints compactions.
+func (r *repl) stored(ctx context.Context, e session.Event) context.Context {
+	if e.Kind == session.EventCompactionDone {
+		r.note("[compact] %d messages -> summary: history ~%s -> ~%s tokens",
+			e.Cut.At, plain.Thousands(e.Compaction.TokensBefore), plain.Thousands(e.Compaction.TokensAfter))
+	}
+	return ctx
+}
+
+// note prints a line outside of the conversation.
+func (r *repl) note(format string, args ...any) { fmt.Fprintf(r.out, "  "+format+"\n", args...) }

@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A script by requests. It has no place of its own, so it continues in another process.
+// A script by requests. It keeps no place of its own, so it continues in another process.
 func ExampleWhen() {
 	summary := guardtest.Always(guardtest.Say("They planned a trip."))
 	look := guardtest.Always(guardtest.Call(guardtest.Tool("timetable", `{"to":"Porto"}`)))

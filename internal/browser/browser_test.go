@@ -63,6 +63,7 @@ type tab struct {
 	mu       sync.Mutex
 	console  []string // errors, exceptions, violations of the policy
 	requests []string // URLs
+	dropped  int      // requests that the page has cancelled
 }
 
 func newTab(t *testing.T, width int, scheme string) *tab {
@@ -99,6 +100,12 @@ func (tb *tab) hear(m message) {
 		var sent struct{ Request struct{ URL string } }
 		_ = json.Unmarshal(m.Params, &sent)
 		tb.requests = append(tb.requests, sent.Request.URL)
+	case "Network.loadingFailed":
+		var failed struct{ Canceled bool }
+		_ = json.Unmarshal(m.Params, &failed)
+		if failed.Canceled {
+			tb.dropped++
+		}
 	}
 }
 
@@ -221,7 +228,13 @@ func (tb *tab) texts() (all []string) {
 // served is a server over a store, below a prefix.
 func served(t *testing.T, opts *serve.Options) (string, *session.Store) {
 	t.Helper()
-	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever})
+	return servedAt(t, opts, time.Now)
+}
+
+// servedAt is like served with a clock for the store.
+func servedAt(t *testing.T, opts *serve.Options, now func() time.Time) (string, *session.Store) {
+	t.Helper()
+	store, err := session.Open(t.TempDir(), &session.Options{Sync: session.SyncNever, Now: now})
 	require.NoError(t, err)
 	opts.Surfaces, opts.Logger = []serve.Surface{serve.Page(), zyhive.New(), openviking.New("main", nil)}, slog.New(slog.DiscardHandler)
 	if opts.Auth == nil {

@@ -253,6 +253,10 @@ func TestExportedFile(t *testing.T) {
 	}
 }
 
+// unnamed is everything that is pressed or filled in without a name.
+const unnamed = `[...document.querySelectorAll("button, input, select, a, dialog, nav, main, section, [role]")]
+	.filter(e => !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length || e.textContent.trim() || e.getAttribute("role") === "status" || e.getAttribute("role") === "alert")).map(e => e.outerHTML)`
+
 // Everything that works with a mouse works with keys.
 func TestKeyboard(t *testing.T) {
 	url, store := served(t, &serve.Options{})
@@ -296,7 +300,7 @@ func TestKeyboard(t *testing.T) {
 	tb.press("f")
 	tb.until(`document.getElementById("facts").textContent.includes("forked from")`)
 	tb.until(`document.querySelectorAll("#feed article").length === 4`)
-	tb.js(`document.getElementById("all").click()`)
+	tb.js(`document.getElementById("sessions").click()`)
 	tb.until(`[...document.querySelectorAll("#list button")].filter(b => b.info).length === 3`)
 	before := tb.js(`location.hash`)
 	tb.js(`document.activeElement.blur()`)
@@ -304,9 +308,7 @@ func TestKeyboard(t *testing.T) {
 	tb.until(fmt.Sprintf(`location.hash !== %q`, before))
 	tb.until(`document.querySelectorAll("#feed article").length === 9`)
 
-	// Everything that is pressed or filled in has a name.
-	require.Equal(t, []any{}, tb.js(`[...document.querySelectorAll("button, input, select, a, dialog, nav, main, section, [role]")]
-		.filter(e => !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length || e.textContent.trim() || e.getAttribute("role") === "status" || e.getAttribute("role") === "alert")).map(e => e.outerHTML)`))
+	require.Equal(t, []any{}, tb.js(unnamed))
 	require.Equal(t, true, tb.js(`document.querySelectorAll("nav[aria-label], main[aria-label], [role=feed], [aria-live=polite]").length >= 4`))
 }
 
@@ -348,7 +350,7 @@ func TestSignIn(t *testing.T) {
 	tb.click("#leave")
 	tb.until(`document.getElementById("sign").open`)
 	in("bob key ü;")
-	tb.until(`document.getElementById("list").textContent === "No sessions."`)
+	tb.until(`document.getElementById("listing").textContent === "No sessions."`)
 	tb.click("#leave")
 	in("root")
 	tb.until(`!document.getElementById("logs").hidden`)

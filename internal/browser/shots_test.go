@@ -73,7 +73,7 @@ func trip(t *testing.T, store *session.Store) *session.Session {
 		toolCall("b1", "hotel_search", `{"near":"São Bento","rooms":2,"nights":2,"lift":true}`), toolCall("b2", "timetable", `{"from":"Lisbon","to":"Porto","people":4}`)))
 	say(transcript.ToolResult("b1", "Hotel da Bolsa, lift, 2 doubles, 118 EUR a night"), transcript.ToolError("b2", "the service did not answer within 10 s"))
 	say(answer("It holds, with some room:\n\n- Trains, four people, both ways: **209 EUR** (the 10:09, direct)\n- Two doubles with a lift, two nights: **472 EUR**\n- That leaves **519 EUR** for food and a taxi from the station\n\nThe timetable service did not answer just now, so the price is that of `day 3`. Put this into your notes:\n\n```\nporto:\n  people: 4\n  train: \"10:09\"\n  hotel: Hotel da Bolsa\n```"))
-	say(transcript.UserText("Good. Hold the rooms until Friday."))
+	hold(t, s, "Good. Hold the rooms until Friday.", "book_hotel", `{"hotel":"Hotel da Bolsa","rooms":2,"until":"2026-04-03","price":472.00}`)
 	title := "A weekend in Porto for four"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title, Labels: []string{"travel"}}))
 	return s
@@ -82,12 +82,17 @@ func trip(t *testing.T, store *session.Store) *session.Session {
 // The page is drawn wide and narrow, light and dark, without overflowing.
 func TestLooks(t *testing.T) {
 	url, store := served(t, &serve.Options{ChannelLogs: logsOf(t)})
-	trip(t, store)
+	last := ""
+	for e, err := range trip(t, store).Entries(t.Context(), "") {
+		require.NoError(t, err)
+		last = e.ID
+	}
+	hold(t, talk(t, store, "keys"), "Publish it.", "shell", `{"command":"git push --force origin main && rm -rf build"}`)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int{360, 1280} {
 			tb := newTab(t, width, scheme)
 			tb.visit(url + "/page")
-			tb.until(`document.querySelectorAll("#list li").length === 7`)
+			tb.until(`document.querySelectorAll("#list li").length === 8`)
 			name := fmt.Sprintf("%s-%d", scheme, width)
 			fits := `document.documentElement.scrollWidth <= window.innerWidth && scroll.scrollWidth <= scroll.clientWidth + 1`
 			require.Equal(t, true, tb.js(fits))
@@ -95,11 +100,24 @@ func TestLooks(t *testing.T) {
 			tb.open(url, "porto")
 			tb.until(`document.querySelectorAll("#legend li").length > 3`)
 			tb.until(`document.querySelectorAll("#feed article").length > 20`)
+			tb.until(fmt.Sprintf(`lastID === %q`, last))
+			require.Equal(t, true, tb.js(`feed.lastChild.querySelector(".verdict form") !== null`), "the prompt of an earlier place")
+			tb.until(`document.querySelector("#feed .verdict form").getBoundingClientRect().bottom < window.innerHeight`)
 			require.Equal(t, true, tb.js(fits))
 			tb.shot("talk-" + name)
 			require.Equal(t, true, tb.js(`document.querySelectorAll("#cuts button").length === 1`))
 			tb.js(`document.querySelector("#cuts button").click()`)
 			tb.until(`document.activeElement.classList.contains("cut")`)
+			require.GreaterOrEqual(t, tb.js(contrast), 4.5)
+			tb.press("G")
+			tb.until(`document.querySelector("#feed article:last-child .verdict form")`)
+			tb.shot("held-" + name)
+			require.Equal(t, true, tb.js(fits))
+			tb.press("i")
+			tb.until(`document.querySelectorAll("#list .card form").length === 2`)
+			tb.js(`document.querySelector("#list details").open = true`)
+			tb.shot("inbox-" + name)
+			require.Equal(t, true, tb.js(fits))
 			require.GreaterOrEqual(t, tb.js(contrast), 4.5)
 		}
 	}

@@ -79,7 +79,7 @@ func run(checkout string) error {
 			return err
 		}
 		install := []string{"install"}
-		if strings.Contains(name, "/examples/") {
+		if strings.Contains(name, "/examples/") && path.Base(name) != "convolog" {
 			install = append(install, "-n") // resolves all modules and packages, but does not compile the SDKs
 		}
 		for _, p := range programs {

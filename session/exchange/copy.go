@@ -23,7 +23,8 @@ type CopyOptions struct {
 	// if no session has blobs.
 	From, To blobs.Store
 	// Each, if not nil, is called after each session, with the error that kept it
-	// from being copied. Calls come one at a time, in any order.
+	// from being copied, and after a session that has a Left. Calls come one at a time, in
+	// any order.
 	Each func(CopyResult, error)
 }
 
@@ -39,6 +40,10 @@ type CopyResult struct {
 	// Fork is the session that [Merge] has made, or continued, with the shorter end of
 	// a session that both stores had continued.
 	Fork session.Ref `json:"fork,omitzero"`
+	// Left, if not empty, is "in the trash" or "deleted": the state of the session in the
+	// other store, or of Fork, if that is not empty. Merge has left out the entries that
+	// this store added later, or its end of the session.
+	Left string `json:"left,omitempty"`
 }
 
 // CopyReport counts the work of [Copy] or [Merge].
@@ -165,7 +170,9 @@ func (c *copying) run(ctx context.Context, each func(context.Context, session.In
 			mu.Lock()
 			defer mu.Unlock()
 			if errors.Is(err, errLeft) {
-				c.report.Left++
+				if c.report.Left++; result.Left != "" && c.Each != nil {
+					c.Each(result, nil)
+				}
 				return nil
 			}
 			c.report.add(result, err)

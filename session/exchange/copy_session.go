@@ -187,6 +187,7 @@ func (c *lineCopy) copied(ctx context.Context) iter.Seq2[transcript.Entry, error
 			if c.join.leavesOut(rec) {
 				continue
 			}
+			c.join.noteRev(1, rec.Entry)
 			if err == nil && !rec.HasEntry() {
 				c.torn = true
 				continue
@@ -290,6 +291,14 @@ type join struct {
 	mine    string                          // names the entry there
 	erased  func(ctx context.Context) error // refuses words that the other store has erased
 	changed string                          // the reason why the rest cannot be an end
+	revs    [2]int                          // of the session in both stores: an equal one later shows that it was not replaced
+}
+
+// noteRev notes the Rev of a header in the first or in the second store.
+func (j *join) noteRev(store int, e transcript.Entry) {
+	if h, ok := e.Body.(transcript.Header); ok && j != nil {
+		j.revs[store] = h.Rev
+	}
 }
 
 // leavesOut reports whether a record is not merged: each store decides which session
@@ -346,7 +355,7 @@ func (j *join) records(all iter.Seq2[transcript.Record, error]) iter.Seq2[transc
 				err = session.ErrReplaced
 			}
 			if err == nil && rec.HasEntry() {
-				if j.adapt != nil {
+				if j.noteRev(0, rec.Entry); j.adapt != nil {
 					rec.Entry = j.adapt(n, rec.Entry)
 				}
 				n++

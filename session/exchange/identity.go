@@ -180,7 +180,11 @@ func (im *importing) is(ctx context.Context, s *session.Session) (bool, error) {
 	if im.closed = want == "" && info.Owner != ""; im.closed {
 		return im.contained(ctx, s)
 	}
-	if same := info.Key == im.Key.String(); same && !own || im.Source.Dialect == dialect.Native {
+	same := info.Key == im.Key.String()
+	if h, ok := im.first.Body.(transcript.Header); ok && im.Source.Dialect == dialect.Native {
+		same = same && (!own || info.CreatedAt.Equal(im.Source.Created)) && (h.Owner == "" || info.Owner == want)
+	}
+	if same && !own || im.Source.Dialect == dialect.Native {
 		return same, nil
 	}
 	return im.contained(ctx, s)
@@ -254,7 +258,15 @@ func (im *importing) contained(ctx context.Context, s *session.Session) (bool, e
 		there.add(rec.Entry)
 	}
 	wordless := rest == 0 || here.empty() || im.Source.Origin == s.Ref().ID // the source may be
-	return here.includes(there) && (!there.empty() || wordless), nil
+	if !here.includes(there) || there.empty() && !wordless {
+		return false, nil
+	}
+	for kind, n := range there.silent {
+		if n > here.silent[kind] { // the program has continued it without words
+			im.Lost[kind] = n - here.silent[kind]
+		}
+	}
+	return true, nil
 }
 
 // isSummary reports whether an entry of Claude Code is the summary that begins its file. A
@@ -269,8 +281,9 @@ func (im *importing) isSummary(e transcript.Entry) bool {
 // programs order the kinds differently.
 type said struct {
 	strings.Builder
-	role  transcript.Role
-	other map[string][]string
+	role   transcript.Role
+	other  map[string][]string
+	silent map[string]int // the number of other blocks by kind, such as reasoning
 }
 
 func (s *said) empty() bool { return s.Len() == 0 && len(s.other) == 0 }
@@ -340,5 +353,10 @@ func (s *said) list(b transcript.Block) {
 		add(b.Source.Data + b.Source.URL)
 	case transcript.DocumentBlock:
 		add(b.Source.Data + b.Source.URL)
+	default:
+		if s.silent == nil {
+			s.silent = map[string]int{}
+		}
+		s.silent[transcript.BlockType(b)]++
 	}
 }

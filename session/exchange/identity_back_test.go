@@ -143,3 +143,34 @@ func TestImportBackOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// An export that its program continued without words is the session's, and the report
+// counts the blocks that stay away.
+func TestImportBackOfSilent(t *testing.T) {
+	held := 0
+	for _, to := range writable {
+		for kind, block := range map[string]transcript.Block{
+			"thinking":        transcript.ThinkingBlock{Thinking: "deep thought", Signature: "sig"},
+			"server_tool_use": transcript.RawBlock{JSON: []byte(`{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"x"}}`)},
+		} {
+			st, theirs := inMemory(), inMemory()
+			s := load(t, st)
+			add(t, s, transcript.UserText("list the files"), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+				transcript.ThinkingBlock{Thinking: "short"}, transcript.TextBlock{Text: "ok"},
+			}})
+			copied(t, st, theirs)
+			continued := get(t, theirs, s.Ref())
+			for range 2 {
+				im := importAll(t, st, sessionsIn(t, exportAll(t, to, dialect.Session{}, continued)), nil)[0]
+				require.Equal(t, s.Ref(), im.Session)
+				require.Zero(t, im.Appended)
+				if n := im.Lost[kind]; len(im.Lost) > 0 {
+					require.Equal(t, 1, n, "%s %s: %v", to, kind, im.Lost)
+					held++
+				}
+				add(t, continued, transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{block}})
+			}
+		}
+	}
+	require.NotZero(t, held)
+}

@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,9 +68,18 @@ func TestImportOfOtherResults(t *testing.T) {
 // A text that begins like a context of Codex stays a text of the user, and sessions of one
 // ID and two agents get files of two IDs.
 func TestImportBackOfLikeAndSame(t *testing.T) {
+	for _, apart := range []time.Duration{0, time.Second} { // names of Codex hold the second
+		likeAndSame(t, apart)
+	}
+}
+
+func likeAndSame(t *testing.T, apart time.Duration) {
 	st := inMemory()
-	for _, agent := range []string{"one", "two"} {
-		s, err := st.Create(t.Context(), session.Key{Agent: agent, Channel: "cli", Peer: "x"}, &session.CreateOptions{ID: "same"})
+	for n, agent := range []string{"one", "two"} {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(n) * apart)
+		s, err := st.Create(t.Context(), session.Key{Agent: agent, Channel: "cli", Peer: "x"}, &session.CreateOptions{
+			Header: &transcript.Entry{ID: "same", Time: at, Body: transcript.Header{Created: at}},
+		})
 		require.NoError(t, err)
 		ids := add(t, s, transcript.UserText("# AGENTS.md instructions for me"), transcript.AssistantText("of "+agent), transcript.UserText("<environment_context> what is it?"))
 		add(t, s, transcript.Compaction{Summary: "S", FirstKept: ids[2], CoversTo: ids[1], Said: []transcript.Carried{{Text: "<skill> said"}}})

@@ -2,11 +2,13 @@ package exchange_test
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"io/fs"
 	"slices"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,29 +59,35 @@ func TestImportWithoutOwnerOfAsides(t *testing.T) {
 	require.Equal(t, 1, im.Appended)
 }
 
-// The header of a native file names its owner: a session of the same ID that belongs to
-// another owner is not the session of the file.
+// The header of a native file names its owner and its creation: a session of the same ID
+// with another header is not the session of the file.
 func TestImportOfNativeOwners(t *testing.T) {
-	st, theirs := inMemory(), inMemory()
-	for owner, at := range map[string]*session.Store{"ada": st, "bob": theirs} {
-		s, err := at.Create(t.Context(), cli, &session.CreateOptions{ID: "k1", Owner: owner})
-		require.NoError(t, err)
-		add(t, s, transcript.UserText("of "+owner))
+	for _, c := range []struct {
+		here, there, to string
+		apart           time.Duration
+	}{
+		{"ada", "bob", "", 0}, {"", "bob", "", 0}, {"ada", "", "", 0}, {"ada", "ada", "", time.Second}, {"", "", "", time.Second}, {"", "bob", "eve", 0},
+	} {
+		st, theirs := inMemory(), inMemory()
+		for n, at := range []*session.Store{st, theirs} {
+			created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(n) * c.apart)
+			h := transcript.Header{Created: created, Owner: []string{c.here, c.there}[n]}
+			s, err := at.Create(t.Context(), cli, &session.CreateOptions{Header: &transcript.Entry{ID: "k1", Time: created, Body: h}})
+			require.NoError(t, err)
+			add(t, s, transcript.UserText([]string{"of this store", "of the file"}[n]))
+		}
+		s := get(t, theirs, session.Ref{Agent: "main", ID: "k1"})
+		var lines bytes.Buffer
+		require.NoError(t, exchange.Lines(t.Context(), s, &lines))
+		files := fstest.MapFS{"agents/main/sessions/k1.jsonl": {Data: lines.Bytes()}}
+		for n := range 2 {
+			im := importAll(t, st, sessionsIn(t, files), &exchange.ImportOptions{For: c.to})[0]
+			require.Equal(t, n == 0, im.Created, "%v", c)
+			require.Equal(t, []string{"of the file"}, textsIn(t, st, im.Session))
+			require.Equal(t, cmp.Or(c.to, c.there), storetest.Info(t, get(t, st, im.Session)).Owner)
+		}
+		require.Equal(t, []string{"of this store"}, textsIn(t, st, s.Ref()))
 	}
-	s, err := theirs.Get(t.Context(), session.Ref{Agent: "main", ID: "k1"})
-	require.NoError(t, err)
-	var lines bytes.Buffer
-	require.NoError(t, exchange.Lines(t.Context(), s, &lines))
-	files := fstest.MapFS{"agents/main/sessions/k1.jsonl": {Data: lines.Bytes()}}
-	for n := range 2 {
-		im := importAll(t, st, sessionsIn(t, files), nil)[0]
-		require.Equal(t, n == 0, im.Created)
-		require.Equal(t, []string{"of bob"}, textsIn(t, st, im.Session))
-		s, err := st.Get(t.Context(), im.Session)
-		require.NoError(t, err)
-		require.Equal(t, "bob", storetest.Info(t, s).Owner)
-	}
-	require.Equal(t, []string{"of ada"}, textsIn(t, st, s.Ref()))
 }
 
 // An owner or an agent that does not come back from the files of a program is a loss of

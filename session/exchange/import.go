@@ -362,12 +362,13 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 		if len(chunk) == 0 {
 			return nil
 		}
-		end, err := s.AppendLines(ctx, im.there.end, chunk...)
+		entries, n := chunk, batches
+		chunk, size, batches = nil, 0, 0 // the texts are free as soon as they are written
+		end, err := s.AppendLines(ctx, im.there.end, entries...)
 		if err == nil {
 			im.there.end = end
-			im.Appended += batches
+			im.Appended += n
 		}
-		chunk, size, batches = nil, 0, 0
 		return err
 	}
 	if im.plan.rewind != "" {
@@ -379,6 +380,11 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 		if err != nil {
 			return errors.Join(err, flush())
 		}
+		if size >= chunkBytes { // not earlier: the source has let go of a long line
+			if err := flush(); err != nil {
+				return err
+			}
+		}
 		if b.entries == nil {
 			continue
 		}
@@ -387,11 +393,6 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 		for _, e := range b.entries {
 			im.requests.add(im.Session, e)
 			chunk = append(chunk, e)
-		}
-		if size >= chunkBytes {
-			if err := flush(); err != nil {
-				return err
-			}
 		}
 	}
 	return flush()

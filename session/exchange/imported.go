@@ -69,6 +69,8 @@ type Imported struct {
 	//     content, which were skipped;
 	//   - "usage": answers of Claude Code whose usage another session counts;
 	//   - "record": records that no line could be made of;
+	//   - "thinking" and other types of blocks: blocks without words that the program has
+	//     added to an export of the session, and nothing else;
 	//   - "source": original lines too long to be kept with the native ones: over 16 MiB,
 	//     or over the limit of a line together.
 	Lost dialect.Losses `json:"lost,omitempty"`

@@ -1,14 +1,23 @@
 package exchange_test
 
 import (
+	"context"
+	"fmt"
+	"iter"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/storetest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
@@ -35,6 +44,39 @@ func TestImportLongLine(t *testing.T) {
 	history, _ := importedHistory(t, st, im.Session)
 	require.Contains(t, history, `words, \"quoted\"\nwords`)
 	require.NoError(t, st.Close())
+}
+
+// The source has let go of a long record when its entries are written.
+func TestImportLetsGo(t *testing.T) {
+	source := longSource{at: new(int)}
+	var at []int
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(ctx context.Context, e session.Event) context.Context {
+		if e.Kind == session.EventAppendStart {
+			at = append(at, *source.at)
+		}
+		return ctx
+	}})
+	_, err := exchange.Import(t.Context(), st, slices.Values([]longSource{source}), nil)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 2, 3}, at)
+}
+
+// A longSource yields three long records. At is the number of the last one in this loop, 3
+// after the end.
+type longSource struct{ at *int }
+
+func (longSource) Info() dialect.Session { return dialect.Session{Dialect: "long", ID: "l"} }
+
+func (l longSource) Records() iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		for *l.at = 0; *l.at < 3; *l.at++ {
+			at, id := time.Date(2026, 1, 2, 3, 4, *l.at, 0, time.UTC), fmt.Sprint("e", *l.at)
+			entries, err := transcript.NewBatch(at, func() string { return id }, transcript.UserText(strings.Repeat(id, 1<<20)))
+			if !yield(transcript.Record{Entry: entries[0]}, err) {
+				return
+			}
+		}
+	}
 }
 
 func claudeUser(uuid string) string {

@@ -40,8 +40,8 @@ import (
 // entries in to stay as they are. A key keeps its current session; a session of a new key
 // becomes current if it is current in from. Sessions that are archived in one store alone
 // stay so unless they get entries. Sessions and forks in the trash are not merged, nor are
-// those that package session/retain has deleted from to; see [CopyReport].Left. [Copy]
-// brings a deleted session back.
+// those that package session/retain has deleted from to: [CopyResult].Left names the ends
+// and the later entries that do not arrive. [Copy] brings a deleted session back.
 //
 // If a common entry was changed in one of the two, by an erase for example, the error
 // matches [ErrDiverged] and that session stays as it is. Entries that to has erased from the
@@ -55,17 +55,14 @@ func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (Cop
 	if err != nil {
 		return c.report, err
 	}
-	m := merging{copying: c, taken: map[string]bool{}, removed: map[session.Ref]time.Time{}, kin: map[session.Ref][]session.Ref{}}
+	m := merging{copying: c, taken: map[string]bool{}, removed: map[session.Ref]retain.Removal{}, kin: map[session.Ref][]session.Ref{}}
 	removals, err := retain.Removals(ctx, to)
 	if err != nil {
 		return c.report, c.wrap(err)
 	}
 	for _, r := range removals {
-		m.removed[r.Ref] = r.CreatedAt
+		m.removed[r.Ref] = r
 	}
-	every := len(c.infos)
-	c.infos = slices.DeleteFunc(c.infos, func(i session.Info) bool { return m.leaves(i.Ref, i.CreatedAt) })
-	c.report.Left += every - len(c.infos)
 	for _, info := range c.there {
 		m.kin[rootOf(info)] = append(m.kin[rootOf(info)], info.Ref)
 		m.taken[keyOf(info)] = m.taken[keyOf(info)] || info.Current
@@ -91,16 +88,22 @@ const mergeTries = 10
 type merging struct {
 	*copying
 
-	taken   map[string]bool               // by key: a session of the store is current
-	kin     map[session.Ref][]session.Ref // by root: sessions of the store
-	removed map[session.Ref]time.Time     // when the sessions were made that the store has deleted
+	taken   map[string]bool                // by key: a session of the store is current
+	kin     map[session.Ref][]session.Ref  // by root: sessions of the store
+	removed map[session.Ref]retain.Removal // sessions that the store has deleted
 }
 
-// leaves reports whether the store has put a session into the trash, or deleted it.
-func (m *merging) leaves(ref session.Ref, created time.Time) bool {
+// leaves returns how and when the store has removed a session, and "" if it has not.
+func (m *merging) leaves(ref session.Ref, created time.Time) (how string, at time.Time) {
 	there, ok := m.there[ref]
-	made, removed := m.removed[ref]
-	return there.State == session.Trashed || !ok && removed && made.Equal(created)
+	r, removed := m.removed[ref]
+	switch {
+	case there.State == session.Trashed:
+		return "in the trash", there.UpdatedAt
+	case !ok && removed && r.CreatedAt.Equal(created):
+		return "deleted", r.At
+	}
+	return "", at
 }
 
 func keyOf(i session.Info) string { return fmt.Sprintf("%q %q %q", i.Agent, i.Owner, i.Key) }
@@ -120,6 +123,13 @@ func (m *merging) session(ctx context.Context, info session.Info) (result CopyRe
 }
 
 func (m *merging) try(ctx context.Context, info session.Info) (CopyResult, error) {
+	if how, at := m.leaves(info.Ref, info.CreatedAt); how != "" {
+		left := CopyResult{Ref: info.Ref}
+		if info.UpdatedAt.After(at) {
+			left.Left = how
+		}
+		return left, errLeft
+	}
 	s, err := m.from.Get(ctx, info.Ref)
 	if err != nil {
 		return CopyResult{Ref: info.Ref}, err
@@ -132,38 +142,15 @@ func (m *merging) try(ctx context.Context, info session.Info) (CopyResult, error
 		}
 		return e
 	}})
-	revs, err := m.revsOf(ctx, s, info.Ref)
-	if err != nil {
-		return CopyResult{Ref: info.Ref}, err
-	}
 	switch err = c.run(ctx, s); {
 	case err == nil && c.Created && !m.DryRun:
 		err = c.put(ctx, info.State == session.Archived)
 	case errors.Is(err, ErrDiverged) && c.join.changed != "":
 		err = fmt.Errorf("%w (%s)", err, c.join.changed)
 	case errors.Is(err, ErrDiverged) && c.join.at > 0:
-		err = m.split(ctx, s, &c, revs)
+		err = m.split(ctx, s, &c)
 	}
 	return c.CopyResult, err
-}
-
-// revsOf returns the Revs of a session in both stores. An equal one later shows that the
-// session was not replaced.
-func (m *merging) revsOf(ctx context.Context, s *session.Session, ref session.Ref) (revs [2]int, err error) {
-	info, err := s.Info(ctx)
-	if err != nil {
-		return revs, err
-	}
-	revs[0] = info.Rev
-	there, err := m.to.Get(ctx, ref)
-	if err == nil {
-		info, err = there.Info(ctx)
-		revs[1] = info.Rev
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return revs, err
 }
 
 func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
@@ -174,13 +161,13 @@ func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
 }
 
 // split makes the shorter of two ends a fork, and the longer one the end of the session.
-func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy, revs [2]int) error {
+func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy) error {
 	mine, err := endOf(ctx, s, m.From, c.join)
 	theirs, theirsErr := endOf(ctx, c.there, m.To, c.join)
 	if err = cmp.Or(err, theirsErr); err != nil {
 		return err
 	}
-	if revs != [2]int{mine.head.Rev, theirs.head.Rev} {
+	if c.join.revs != [2]int{mine.head.Rev, theirs.head.Rev} {
 		return session.ErrReplaced // the difference is another one now
 	}
 	if mine.erasures == mine.lines {
@@ -190,12 +177,13 @@ func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy, re
 		return err
 	}
 	_, err = m.to.Get(ctx, mine.fork())
-	forked := err == nil || m.leaves(mine.fork(), mine.head.Created) // by an earlier merge
+	how, _ := m.leaves(mine.fork(), mine.head.Created)
+	forked := err == nil || how != "" // by an earlier merge
 	switch {
 	case theirs.erasures == theirs.lines && theirs.damage == 0:
 	case forked || theirs.damage > 0 || mine.lines < theirs.lines || mine.lines == theirs.lines && mine.first > theirs.first:
 		f, err := m.fork(ctx, mine)
-		c.Fork, c.Appended = f.Ref, f.Appended
+		c.Fork, c.Left, c.Appended = f.Ref, f.Left, f.Appended
 		if f.Created {
 			c.Appended -= mine.at
 		}
@@ -203,7 +191,7 @@ func (m *merging) split(ctx context.Context, s *session.Session, c *lineCopy, re
 		return err
 	default:
 		f, err := m.fork(ctx, theirs)
-		if c.Fork = f.Ref; err != nil {
+		if c.Fork, c.Left = f.Ref, f.Left; err != nil {
 			return err
 		}
 	}
@@ -351,8 +339,8 @@ func (m *merging) fork(ctx context.Context, e end) (CopyResult, error) {
 		o.From = basis{e.blobs, e.s.Ref()}
 	}
 	ref := e.fork()
-	if m.leaves(ref, e.head.Created) {
-		return CopyResult{Ref: ref}, errLeft
+	if how, _ := m.leaves(ref, e.head.Created); how != "" {
+		return CopyResult{Ref: ref, Left: how}, errLeft
 	}
 	if there, ok := m.there[ref]; ok && there.Base.Entry != e.base.Entry { // an earlier merge saw another difference
 		e.first += "\n" + e.base.Entry

@@ -216,16 +216,56 @@ func TestMergeForkOfTwoBases(t *testing.T) {
 	require.Contains(t, textOf(t, c), "new words")
 }
 
+var removals = map[string]func(t *testing.T, st *session.Store, ref session.Ref) error{
+	"in the trash": func(t *testing.T, st *session.Store, ref session.Ref) error {
+		return retain.Trash(t.Context(), st, ref)
+	},
+	"deleted": func(t *testing.T, st *session.Store, ref session.Ref) error {
+		return retain.Delete(t.Context(), st, ref)
+	},
+}
+
+// A merge names each end that it leaves out, and sessions that were continued after their
+// removal.
+func TestMergeNamesLeft(t *testing.T) {
+	for how, remove := range removals {
+		t.Run(how, func(t *testing.T) {
+			a, b, c := inMemory(), inMemory(), inMemory()
+			s := load(t, a)
+			say(t, s, "one")
+			copied(t, a, c)
+			say(t, s, "x1")
+			copied(t, a, b)
+			say(t, s, "of a")
+			say(t, get(t, b, s.Ref()), "b2", "b3")
+			say(t, get(t, c, s.Ref()), "c1", "c2", "c3", "c4", "c5")
+			merged(t, b, c)
+			fork := forkOf(t, c)
+			require.NoError(t, remove(t, c, fork))
+			left := func() (all []exchange.CopyResult) {
+				report, err := mergeAll(t, a, c, &exchange.CopyOptions{Each: func(r exchange.CopyResult, err error) {
+					require.NoError(t, err)
+					all = append(all, r)
+				}})
+				require.NoError(t, err)
+				require.Equal(t, exchange.CopyReport{Left: 1}, report)
+				for i := range all {
+					all[i] = exchange.CopyResult{Ref: all[i].Ref, Fork: all[i].Fork, Left: all[i].Left}
+				}
+				return all
+			}
+			require.Equal(t, []exchange.CopyResult{{Ref: s.Ref(), Fork: fork, Left: how}}, left())
+			require.NoError(t, remove(t, c, s.Ref()))
+			require.Empty(t, left(), "it was not continued")
+			say(t, s, "said afterwards")
+			require.Equal(t, []exchange.CopyResult{{Ref: s.Ref(), Left: how}}, left())
+		})
+	}
+}
+
 // Sessions and forks that the store has put into the trash, or deleted, stay away.
 func TestMergeLeavesRemoved(t *testing.T) {
-	for name, remove := range map[string]func(t *testing.T, st *session.Store, ref session.Ref) error{
-		"trash": func(t *testing.T, st *session.Store, ref session.Ref) error {
-			return retain.Trash(t.Context(), st, ref)
-		},
-		"deleted": func(t *testing.T, st *session.Store, ref session.Ref) error {
-			return retain.Delete(t.Context(), st, ref)
-		},
-	} {
+	for name, remove := range removals {
 		t.Run(name, func(t *testing.T) {
 			a, b := inMemory(), inMemory()
 			s, theirs := twoEnds(t, a, b, "", 0)

@@ -39,7 +39,7 @@
 // [New] requires Options.Auth. The server trusts no address: requests of a proxy, a
 // tunnel or another user also come from this machine. A program for one person makes one
 // random key when it starts, as the example programs do with [crypto/rand.Text]. A link to
-// the page may contain the key, /page#token=KEY, as browsers send no fragment. A proxy must
+// the page may contain the key, /#token=KEY, as browsers send no fragment. A proxy must
 // use TLS, limit guesses at keys and pass on the Host.
 //
 // Requests of web pages of other sites are refused, even a GET, except for Options.Origins.
@@ -57,11 +57,12 @@
 //
 // # Show a page
 //
-// With [Page] in Options.Surfaces the server serves a page at /page, one file that loads
-// no other file. It shows sessions with search and filters; messages with calls, results
-// and reasoning folded; the content of the window, and places of compactions; answers
-// while they are written; titles, forks and exports. Administrators also see the logs
-// of channels, if Options.ChannelLogs reads them. The page works below any prefix, in dark
+// With [Page] in Options.Surfaces the server serves a page at / and /page, one file that
+// loads no other file. It shows sessions with search and filters; messages with calls,
+// results and reasoning folded; stored entries; the content of the window, and places of
+// compactions; answers while they are written; titles, forks and exports. Its inbox lists
+// held calls, and approves or rejects them. Administrators also see the logs of
+// channels, if Options.ChannelLogs reads them. The page works below any prefix, in dark
 // and light, on narrow screens and with the keyboard: press ? for a list. If Options.Auth
 // refuses the browser, the page asks for a key. The server keeps the key in a cookie that no
 // script can read and no other site can send. Browsers send a cookie to all ports of a

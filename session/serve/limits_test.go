@@ -262,7 +262,7 @@ func TestBodiesTogether(t *testing.T) {
 	talk(t, store, "one")
 	addr := strings.TrimPrefix(ts.URL, "http://")
 	head := fmt.Sprintf("HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ", addr)
-	for _, path := range []string{"/page", "/page/key"} {
+	for _, path := range []string{"/", "/page", "/page/key"} {
 		refused(t, raw(t, addr, "GET "+path+" "+head+"10\r\n\r\n0123456789"), "400", path)
 	}
 

@@ -31,6 +31,7 @@ func openAPI(routes []Route) object {
 	problem := object{"description": "A problem: RFC 9457, or the error of the surface.", "content": object{"application/problem+json": object{"schema": types.of(reflect.TypeFor[Problem]())}}}
 	paths := map[string]object{}
 	for _, r := range routes {
+		r.Path = strings.TrimSuffix(r.Path, "{$}")
 		if paths[r.Path] == nil {
 			paths[r.Path] = object{}
 		}

@@ -12,6 +12,7 @@ import (
 const mediaHTML = "text/html; charset=utf-8"
 
 var pageRoutes = []Route{
+	{Method: "GET", Path: "/{$}", Summary: "Look at sessions.", Media: mediaHTML, Public: true, Do: (*Request).page},
 	{Method: "GET", Path: "/page", Summary: "Look at sessions.", Media: mediaHTML, Public: true, Do: (*Request).page},
 	onStore(Route{Method: "GET", Path: "/page/key", Summary: "Describe the sender to the page.", Public: true}, (*Request).asks),
 	onStore(Route{Method: "POST", Path: "/page/key", Summary: "Sign in: keep the key of this request in a cookie."}, (*Request).signIn),

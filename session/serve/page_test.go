@@ -52,24 +52,42 @@ func askPage(t testing.TB, c *http.Client, method, url string, headers ...string
 	return resp, body.String()
 }
 
-// The page is off by default. It is one file, the same for all clients, whose
-// policy allows its own script and style and nothing else.
+// The page is off by default. At / and /page it is one file, the same for all clients,
+// whose policy allows its own script and style and nothing else.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	ts, _, _ := served(t, nil)
-	require.Equal(t, http.StatusNotFound, call(t, "GET", ts.URL+"/page", nil).StatusCode)
+	for _, path := range []string{"/page", "/"} {
+		resp := call(t, "GET", ts.URL+path, nil)
+		require.Equal(t, http.StatusNotFound, resp.StatusCode)
+		require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+	}
 	ts, sv := pageServed(t, nil)
 	for _, headers := range [][]string{nil, {"X-API-Key", "wrong"}, {"Sec-Fetch-Site", "cross-site"}} {
-		resp, body := askPage(t, http.DefaultClient, "GET", ts.URL+"/talks/page", headers...)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
-		require.NotContains(t, body, "fruit")
-		policy := resp.Header.Get("Content-Security-Policy")
-		require.Regexp(t, `^default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'sha256-[^ ']+'; script-src 'sha256-[^ ']+'; connect-src 'self'; frame-ancestors 'none'$`, policy)
-		require.Empty(t, regexp.MustCompile(`(?i)https?://|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\son[a-z]+=["']`).FindString(body))
+		for _, path := range []string{"page", ""} {
+			resp, body := askPage(t, http.DefaultClient, "GET", ts.URL+"/talks/"+path, headers...)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
+			require.NotContains(t, body, "fruit")
+			policy := resp.Header.Get("Content-Security-Policy")
+			require.Regexp(t, `^default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'sha256-[^ ']+'; script-src 'sha256-[^ ']+'; connect-src 'self'; frame-ancestors 'none'$`, policy)
+			require.Empty(t, regexp.MustCompile(`(?i)https?://|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\son[a-z]+=["']`).FindString(body))
+		}
 	}
+	// Every other path is answered in JSON.
+	for _, path := range []string{"/talks/x", "/talks/page/", "/talks/v1/", "/talks/index.html"} {
+		resp, body := askPage(t, http.DefaultClient, "GET", ts.URL+path, "X-API-Key", "alice-key", "Accept", "text/html")
+		require.Equal(t, http.StatusNotFound, resp.StatusCode, path)
+		require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"), path)
+		require.Contains(t, body, `"code":"NO_ROUTE"`, path)
+		require.Equal(t, "default-src 'none'; frame-ancestors 'none'", resp.Header.Get("Content-Security-Policy"), path)
+	}
+	resp, body := askPage(t, http.DefaultClient, "POST", ts.URL+"/talks/", "X-API-Key", "alice-key")
+	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+	require.Contains(t, body, `"code"`)
 	for _, r := range sv.Routes() { // Page brings Own, and nothing of it is public
-		if strings.HasPrefix(r.Path, "/page") && r.Method == "GET" {
+		if r.Public {
+			require.Contains(t, []string{"/{$}", "/page", "/page/key"}, r.Path)
 			continue
 		}
 		req := target{"main", "one", "e"}.fill(t, ts.URL+"/talks", r)
@@ -221,8 +239,8 @@ func TestPageDocument(t *testing.T) {
 	raw := decode(t, call(t, "GET", ts.URL+"/openapi.json", nil))
 	paths := raw["paths"].(map[string]any)
 	for _, r := range sv.Routes() {
-		require.Contains(t, paths[r.Path], strings.ToLower(r.Method), r.Path)
+		require.Contains(t, paths[strings.TrimSuffix(r.Path, "{$}")], strings.ToLower(r.Method), r.Path)
 	}
-	require.Contains(t, paths, "/page")
+	require.Contains(t, paths, "/")
 	checkRefs(t, raw, raw)
 }

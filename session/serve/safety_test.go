@@ -32,7 +32,7 @@ type target struct{ agent, id, entry string }
 // fill makes a request for a route about a session.
 func (g target) fill(t testing.TB, url string, r serve.Route) *http.Request {
 	t.Helper()
-	path := strings.NewReplacer("{agent}", g.agent, "{id}", g.id, "{entry}", g.entry, "{archive}", "archive_001", "{task}", g.id+"@archive_001", "{call}", "c0").Replace(r.Path)
+	path := strings.NewReplacer("{$}", "", "{agent}", g.agent, "{id}", g.id, "{entry}", g.entry, "{archive}", "archive_001", "{task}", g.id+"@archive_001", "{call}", "c0").Replace(r.Path)
 	if strings.HasSuffix(r.Path, "/chat/stream") || strings.HasSuffix(r.Path, "/chat/status") || r.Method == "DELETE" && strings.HasSuffix(r.Path, "/chat") {
 		path += "?sessionId=" + g.id
 	}

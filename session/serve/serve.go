@@ -43,7 +43,7 @@ func Own() Surface {
 	return Surface{Routes: slices.Concat(ownRoutes, channelRoutes), kind: surfaceOwn}
 }
 
-// Page returns a page at /page that shows sessions. The page uses the routes of [Own],
+// Page returns a page at / and /page that shows sessions. The page uses the routes of [Own],
 // which are served with it.
 func Page() Surface { return Surface{Routes: pageRoutes, kind: surfacePage} }
 

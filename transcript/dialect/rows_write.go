@@ -37,6 +37,7 @@ var rowWriters = map[Dialect]func() (rowWriter, *rows.Log){
 type rowTarget struct {
 	dialect Dialect
 	agents  map[string][]indexRow // of OpenClaw
+	ids     map[string]bool       // of the written sessions
 }
 
 func (r *rowTarget) begin(w *Writer, s Session) (output, error) {
@@ -47,11 +48,12 @@ func (r *rowTarget) begin(w *Writer, s Session) (output, error) {
 	}
 	as := rows.Session{ID: s.ID, Key: s.Key, Agent: out.row.Agent, Title: s.Title, Dir: cmp.Or(s.Dir, "/"), Created: s.Created}
 	id, file := out.to.Start(as)
-	if w.taken(file, ".jsonl") && r.dialect != Pi { // by an agent's session of that ID
+	if r.ids[id] && r.dialect != Pi { // by an agent's session of that ID
 		out.to, out.log = rowWriters[r.dialect]()
 		as.ID = rows.UUID(s.Agent + "/" + cmp.Or(s.ID, s.Key))
 		id, file = out.to.Start(as)
 	}
+	r.ids[id] = true
 	out.row.Updated = s.Created
 	out.row.ID, out.row.file = id, w.unique(file, ".jsonl")
 	origin := rows.Object()

@@ -91,7 +91,7 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 	case OpenViking:
 		w.form = vikingTarget{}
 	case Pi, ClaudeCode, Codex:
-		w.form = &rowTarget{dialect: d, agents: map[string][]indexRow{}}
+		w.form = &rowTarget{dialect: d, agents: map[string][]indexRow{}, ids: map[string]bool{}}
 	default:
 		return nil, fmt.Errorf("dialect: cannot write %q: only %s, %s, %s, %s, %s, %s and %s", string(d), MiniClaw, Claw0, ZyHive, OpenViking, Pi, ClaudeCode, Codex)
 	}

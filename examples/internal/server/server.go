@@ -48,7 +48,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.Addr, "addr", "localhost:8080", "`address` to listen on")
 	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine. It ends with a line break, and is read anew for every request")
 	f.StringVar(&c.Token, "token", "", "`key` of the one client, if there is no -keys; without it one is made")
-	f.BoolVar(&c.Page, "page", false, "serve a page to look at the conversations, at /page")
+	f.BoolVar(&c.Page, "page", false, "serve a page to look at the conversations, at /")
 	f.StringVar(&c.Memories, "memories", "", "`folder` for memories, which the model extracts from committed conversations; empty for none. Without `-keys`, and for administrators in `-keys`, they belong to the user default")
 	f.StringVar(&c.URL, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
 	f.StringVar(&c.Model, "model", "scripted", "`name` of the model")
@@ -164,10 +164,8 @@ func Run(ctx context.Context, c Config, store *session.Store, ready func(url, to
 		slog.Warn("some sessions were not resumed", "err", err)
 	}
 	url := "http://" + listener.Addr().String()
-	if c.Files != nil && c.Keys == "" {
-		url += "/#" + neturl.Values{"token": {c.Token}}.Encode()
-	} else if c.Page && c.Keys == "" {
-		url += "/page#" + neturl.Values{"token": {c.Token}}.Encode() // a browser sends no fragment
+	if (c.Files != nil || c.Page) && c.Keys == "" {
+		url += "/#" + neturl.Values{"token": {c.Token}}.Encode() // a browser sends no fragment
 	}
 	ready(url, c.Token)
 	select {

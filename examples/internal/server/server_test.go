@@ -118,10 +118,10 @@ func TestFiles(t *testing.T) {
 // A server prints the token that it has made, and no given token.
 func TestSaid(t *testing.T) {
 	t.Parallel()
-	const url = "http://localhost/page#token=secret"
+	const url = "http://localhost/#token=secret"
 	require.Equal(t, url+"\ntoken secret\n", (&Config{}).said(url, "secret"))
 	for _, c := range []*Config{{Token: "secret"}, {Token: "secret", Keys: "file"}} {
-		require.Equal(t, "http://localhost/page\n", c.said(url, "secret"))
+		require.Equal(t, "http://localhost/\n", c.said(url, "secret"))
 	}
 }
 

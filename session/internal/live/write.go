@@ -230,6 +230,9 @@ func (s *State) appended(res driver.Result, group []*Job) (put bool) {
 	defer s.mu.Unlock()
 	own := fresh{Result: res}
 	for _, j := range group {
+		if j.Foreign {
+			clear(j.Entries) // a row may read them from the log, and they may be large
+		}
 		if j.Done.Hit || j.Foreign {
 			continue
 		}

@@ -141,7 +141,7 @@ var errNoMessage = errors.New("not the array of a provider: no element looks lik
 // the first of those that read the same, as plain texts do.
 func detect(data []byte) (string, error) {
 	if !hasMessage(data) {
-		return "", fmt.Errorf("%w; name the form with --from if it is one", errNoMessage)
+		return "", fmt.Errorf("%w; name the format with --from if it is one", errNoMessage)
 	}
 	var best []string // forms
 	var bestRead []string
@@ -169,7 +169,7 @@ func detect(data []byte) (string, error) {
 	case 1:
 		return best[0], nil
 	}
-	return "", fmt.Errorf("it may have any of the forms %s: name one with --from", strings.Join(best, ", "))
+	return "", fmt.Errorf("it may have any of the formats %s: name one with --from", strings.Join(best, ", "))
 }
 
 // hasMessage reports whether an element of an array, or of a list in an object, is an

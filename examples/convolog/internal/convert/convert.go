@@ -8,7 +8,8 @@
 //	mini-claw, claw0, zyhive, openviking, pi, claude-code, codex
 //	            the files of these programs
 //	jsonl       a transcript of Convolog for each session, without a store
-//	markdown    a document for people for each session
+//	markdown, html
+//	            a document for people for each session
 //	anthropic, openai-chat, openai-responses, gemini, bedrock
 //	            a model request for each session
 //
@@ -59,7 +60,7 @@ func New(names []string, to, model string, dry bool) (Job, error) {
 	switch {
 	case j.to == "":
 		return j, fmt.Errorf("no --to: choose the format to write, one of %s", strings.Join(formats(), ", "))
-	case targets[j.to] == nil:
+	case !slices.Contains(formats(), j.to):
 		return j, fmt.Errorf("there is no format %q, only %s", j.to, strings.Join(formats(), ", "))
 	case slices.Contains(rest, ""):
 		return j, errors.New("an empty name among FROM and DIR: is a variable not set?")
@@ -92,43 +93,11 @@ func (j Job) run(ctx context.Context, out io.Writer) (*Summary, error) {
 	if err := j.check(); err != nil {
 		return sum, err
 	}
-	w, err := targets[j.to](j)
+	w, err := j.target()
 	if err != nil {
 		return sum, err
 	}
-	end := func() error {
-		err := w.close()
-		if err != nil && j.isProgram() { // nothing is left
-			sum.fail(err)
-		}
-		return err
-	}
-	var errs []error
-	names := Names{}
-	for _, name := range j.from {
-		sessions, err := Find(name, j.From)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for r, err := range w.write(ctx, names.Distinct(sessions)) {
-			if ctx.Err() != nil {
-				err := errors.Join(append(errs, ctx.Err(), end())...)
-				return sum, err
-			}
-			if err != nil {
-				r.Failed = &Failure{err.Error()}
-				errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			}
-			if err := sum.Add(out, r); err != nil {
-				return sum, errors.Join(err, end())
-			}
-		}
-	}
-	errs = append(errs, end(), sum.End(out, j.dir))
-	if len(sum.Sessions) == 0 {
-		errs = append(errs, errors.New("no session was found in FROM: convolog inspect FROM describes the files"))
-	}
-	return sum, errors.Join(errs...)
+	return sum, sum.Take(ctx, out, j.from, j.From, j.dir, w)
 }
 
 func (j Job) check() error {

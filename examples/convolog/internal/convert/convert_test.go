@@ -7,9 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -193,10 +196,11 @@ func TestConvertUndone(t *testing.T) {
 			p := &program{folder: f, w: w}
 			folder, err := dialect.ReadFolder(os.DirFS(filepath.Join(fixtures, "openviking")))
 			require.NoError(t, err)
-			for _, err := range p.write(t.Context(), sources(folder)) {
-				require.True(t, err == nil || errors.Is(err, errFull), err)
-			}
-			err = p.close()
+			require.NoError(t, p.Write(t.Context(), "", sources(folder), func(r Result) error {
+				require.True(t, r.err == nil || errors.Is(r.err, errFull), r.err)
+				return nil
+			}))
+			err = p.Close()
 			if n <= fails {
 				require.NoError(t, err)
 				require.Greater(t, n, 2, to)
@@ -339,7 +343,7 @@ func TestConvertErrors(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "a.txt")
 	require.NoError(t, os.WriteFile(text, []byte("hello"), 0o600))
 	for from, want := range map[string]string{
-		empty: "no session was found", text: "not a transcript", filepath.Join(empty, "nowhere"): "no such file",
+		empty: "contain no session", text: "not a transcript", filepath.Join(empty, "nowhere"): "no such file",
 	} {
 		if err := convert(t, new(bytes.Buffer), dialect.Claw0, t.TempDir(), from); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("from %s: %v", from, err)
@@ -371,22 +375,40 @@ func TestConvertHalf(t *testing.T) {
 	dir := t.TempDir()
 	f, err := openFolder(Job{dir: dir})
 	require.NoError(t, err)
-	docs := documents{f, Job{}, ".md", func(_ context.Context, _ Job, _ *session.Session, w io.Writer) (int, error) {
+	half := documents["markdown"]
+	half.write = func(_ context.Context, _ *session.Session, w io.Writer) error {
 		_, err := io.WriteString(w, "half")
-		return 0, errors.Join(err, errors.New("the disk is full"))
-	}, map[string]bool{}}
+		return errors.Join(err, errors.New("the disk is full"))
+	}
+	documents["half"] = half
+	defer delete(documents, "half")
+	docs := documentFolder{f, Job{to: "half"}, map[string]bool{}}
 	folder, err := dialect.ReadFolder(os.DirFS("../../../../transcript/dialect/testdata/claw0"))
 	require.NoError(t, err)
 	n := 0
-	for _, err := range docs.write(t.Context(), sources(folder)) {
-		if n++; err == nil || !strings.Contains(err.Error(), "the disk is full") {
-			t.Errorf("session %d: %v", n, err)
-		}
-	}
+	require.NoError(t, docs.Write(t.Context(), "", sources(folder), func(r Result) error {
+		n++
+		require.ErrorContains(t, r.err, "the disk is full")
+		return nil
+	}))
 	if left, err := os.ReadDir(dir); n == 0 || len(left) > 0 || err != nil {
 		t.Errorf("of %d sessions %v is left, %v", n, left, err)
 	}
-	require.NoError(t, docs.close())
+	require.NoError(t, docs.Close())
+}
+
+// An import limits the memory for garbage, unless GOMEMLIMIT does.
+func TestIntoLimitsMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for limit, want := range map[int64]int64{math.MaxInt64: softLimit, 1 << 30: 1 << 30} {
+		debug.SetMemoryLimit(limit)
+		folder, err := dialect.ReadFolder(os.DirFS(filepath.Join(fixtures, "claw0")))
+		require.NoError(t, err)
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		require.NoError(t, Into(t.Context(), st, sources(folder), exchange.ImportOptions{}, func(Result) error { return nil }))
+		require.Equal(t, want, debug.SetMemoryLimit(-1))
+	}
 }
 
 // sources returns the sessions of a folder as sources.

@@ -2,6 +2,8 @@ package convert
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -29,7 +31,10 @@ type Result struct {
 	Lost     dialect.Losses  `json:"lost,omitempty"`
 	Aside    map[string]int  `json:"aside,omitempty"` // records that no model is shown, by name
 	Failed   *Failure        `json:"failed,omitempty"`
+	err      error           // of Failed
 }
+
+func (r *Result) fail(err error) { r.Failed, r.err = &Failure{err.Error()}, err }
 
 // A Failure is the reason why a session was not written, or not completely.
 type Failure struct {
@@ -47,7 +52,7 @@ func imported(im exchange.Imported) Result {
 	r.Session, r.Key, r.Created, r.Records, r.Appended, r.Trashed = im.Session, im.Key.String(), im.Created, im.Records, im.Appended, im.Trashed
 	r.Lost, r.Aside = im.Lost, im.Source.Asides
 	if im.Err != nil {
-		r.Failed = &Failure{im.Err.Error()}
+		r.fail(im.Err)
 	}
 	return r
 }
@@ -66,7 +71,7 @@ func (r Result) String() string {
 		line += ", it is in the store: convolog merge adds the entries that it lacks"
 	}
 	if r.Trashed {
-		line += ", in the trash: convolog restore " + r.Session.ID + " brings it back"
+		line += ", in the trash: convolog session restore " + r.Session.ID + " brings it back"
 	}
 	return line + counts(", without %d %s", r.Lost) + counts(", set aside %d %s", r.Aside)
 }
@@ -108,6 +113,43 @@ func (s *Summary) Add(out io.Writer, r Result) error {
 		return nil
 	}
 	_, err := fmt.Fprintln(out, screen.Printable(r.String(), ""))
+	return err
+}
+
+// Take finds the sessions of names in a format, writes them to a target and closes it. It
+// prints a line about each session, and the sums at the end, which name the target. It
+// continues after a session that the target does not take.
+func (s *Summary) Take(ctx context.Context, out io.Writer, names []string, from, to string, w Target) error {
+	var errs []error
+	var stop error
+	distinct := Names{}
+	for _, name := range names {
+		sessions, unread := Find(name, from)
+		failed := w.Write(ctx, name, distinct.Distinct(sessions), func(r Result) error {
+			if r.Failed != nil {
+				errs = append(errs, fmt.Errorf("%s: session %s: %w", name, cmp.Or(r.Session.ID, r.Source), cmp.Or(r.err, errors.New(r.Failed.Title))))
+			}
+			stop = cmp.Or(ctx.Err(), s.Add(out, r))
+			return stop
+		})
+		errs = append(errs, unread, failed)
+		if stop != nil {
+			return errors.Join(append(errs, stop, s.close(w))...)
+		}
+	}
+	errs = append(errs, s.close(w))
+	if len(s.Sessions) == 0 && errors.Join(errs...) == nil {
+		errs = append(errs, errors.New("the files contain no session: convolog inspect describes them"))
+	}
+	return errors.Join(append(errs, s.End(out, to))...)
+}
+
+// close closes a target. A program whose files cannot be written keeps none.
+func (s *Summary) close(w Target) error {
+	err := w.Close()
+	if _, ok := w.(*program); ok && err != nil {
+		s.fail(err)
+	}
 	return err
 }
 

@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -28,60 +30,73 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// A target is an output for sessions.
-type target interface {
-	// write writes sessions. For each it yields a result, and an error if it failed.
-	write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error]
-	close() error
+// A Target is an output for sessions.
+type Target interface {
+	// Write writes the sessions of a file or a folder, and reports on each, until report
+	// returns an error.
+	Write(ctx context.Context, name string, sessions iter.Seq[exchange.Source], report func(Result) error) error
+	Close() error
 }
 
 // each writes sessions one by one.
-func each(sessions iter.Seq[exchange.Source], write func(exchange.Source, *Result) error) iter.Seq2[Result, error] {
-	return func(yield func(Result, error) bool) {
-		for s := range sessions {
-			r := Of(s.Info())
-			err := write(s, &r)
-			if err != nil {
-				err = fmt.Errorf("%s: %w", cmp.Or(s.Info().Path, s.Info().ID), err)
-			}
-			if !yield(r, err) {
-				return
-			}
+func each(sessions iter.Seq[exchange.Source], write func(exchange.Source, *Result) error, report func(Result) error) error {
+	for s := range sessions {
+		r := Of(s.Info())
+		if err := write(s, &r); err != nil {
+			r.fail(fmt.Errorf("%s: %w", cmp.Or(s.Info().Path, s.Info().ID), err))
+		}
+		if err := report(r); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// targets holds a function for each format that makes its target.
-var targets = map[string]func(Job) (target, error){
-	string(dialect.Native):     newStore,
-	string(dialect.MiniClaw):   newProgram,
-	string(dialect.Claw0):      newProgram,
-	string(dialect.ZyHive):     newProgram,
-	string(dialect.OpenViking): newProgram,
-	string(dialect.Pi):         newProgram,
-	string(dialect.ClaudeCode): newProgram,
-	string(dialect.Codex):      newProgram,
-	"jsonl": newDocuments(".jsonl", func(ctx context.Context, _ Job, s *session.Session, w io.Writer) (int, error) {
-		return 0, exchange.Lines(ctx, s, w)
-	}),
-	"markdown": newDocuments(".md", func(ctx context.Context, _ Job, s *session.Session, w io.Writer) (int, error) {
-		return 0, exchange.Markdown(ctx, s, w)
-	}),
-	"anthropic":        newDocuments(".json", request(anthropic.Format{})),
-	"openai-chat":      newDocuments(".json", request(openaichat.Format{})),
-	"openai-responses": newDocuments(".json", request(openairesponses.Format{})),
-	"gemini":           newDocuments(".json", request(gemini.Format{})),
-	"bedrock":          newDocuments(".json", request(bedrock.Format{})),
+// programFormats are the programs whose files a job writes.
+var programFormats = []string{
+	string(dialect.MiniClaw), string(dialect.Claw0), string(dialect.ZyHive), string(dialect.OpenViking),
+	string(dialect.Pi), string(dialect.ClaudeCode), string(dialect.Codex),
 }
 
-func formats() []string { return slices.Sorted(maps.Keys(targets)) }
+// documents are the formats of one file for each session, other than [Requests].
+var documents = map[string]struct {
+	ext   string
+	write func(context.Context, *session.Session, io.Writer) error
+}{"jsonl": {".jsonl", exchange.Lines}, "markdown": {".md", exchange.Markdown}, "html": {".html", exchange.HTML}}
 
-// request returns a function that writes a provider's request.
-func request(r exchange.Renderer) export {
-	return func(ctx context.Context, j Job, s *session.Session, w io.Writer) (int, error) {
-		report, err := exchange.Request(ctx, s, w, r, transcript.Request{Model: j.model})
+// Requests are the formats of model requests.
+var Requests = map[string]exchange.Renderer{
+	"anthropic": anthropic.Format{}, "openai-chat": openaichat.Format{}, "openai-responses": openairesponses.Format{},
+	"gemini": gemini.Format{}, "bedrock": bedrock.Format{},
+}
+
+// Documents returns the formats that [Export] writes.
+func Documents() []string {
+	return slices.Sorted(slices.Values(slices.AppendSeq(slices.Collect(maps.Keys(documents)), maps.Keys(Requests))))
+}
+
+// Export writes a session as a document, and returns the number of changes for a provider.
+func Export(ctx context.Context, s *session.Session, w io.Writer, format, model string) (int, error) {
+	if r, ok := Requests[format]; ok {
+		report, err := exchange.Request(ctx, s, w, r, transcript.Request{Model: model})
 		return len(report), err
 	}
+	return 0, documents[format].write(ctx, s, w)
+}
+
+func formats() []string {
+	return slices.Sorted(slices.Values(slices.Concat([]string{string(dialect.Native)}, programFormats, Documents())))
+}
+
+func (j Job) target() (Target, error) {
+	switch {
+	case j.to == string(dialect.Native):
+		return newStore(j)
+	case j.isProgram():
+		return newProgram(j)
+	}
+	f, err := openFolder(j)
+	return documentFolder{f, j, map[string]bool{}}, err
 }
 
 // A store is a target that imports sessions into a store.
@@ -90,7 +105,7 @@ type store struct {
 	opts exchange.ImportOptions
 }
 
-func newStore(j Job) (target, error) {
+func newStore(j Job) (Target, error) {
 	opts := j.Import
 	opts.DryRun = j.dry
 	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
@@ -109,10 +124,17 @@ func newStore(j Job) (target, error) {
 	return store{st, opts}, nil
 }
 
+// softLimit is the memory in bytes above which a process that imports collects garbage more
+// often: most copies of a line of 60 MB are garbage soon.
+const softLimit = 256 << 20
+
 // Into imports sessions into a store, and calls each with every result as soon as it is
 // there, until that returns an error. The error is the first of each, or of an import that
 // has no results.
 func Into(ctx context.Context, st *session.Store, sessions iter.Seq[exchange.Source], opts exchange.ImportOptions, each func(Result) error) error {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT is not set
+		debug.SetMemoryLimit(softLimit)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	opts.Done = func(im exchange.Imported) {
@@ -127,29 +149,10 @@ func Into(ctx context.Context, st *session.Store, sessions iter.Seq[exchange.Sou
 	return nil
 }
 
-func (st store) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
-	return func(yield func(Result, error) bool) {
-		var results []Result
-		err := Into(ctx, st.Store, sessions, st.opts, func(r Result) error {
-			results = append(results, r)
-			return nil
-		})
-		for _, r := range results {
-			var failed error
-			if r.Failed != nil {
-				failed = fmt.Errorf("%s: %s", r.Source, r.Failed.Title)
-			}
-			if !yield(r, failed) {
-				return
-			}
-		}
-		if err != nil {
-			yield(Result{}, err)
-		}
-	}
+// Write implements [Target].
+func (st store) Write(ctx context.Context, _ string, sessions iter.Seq[exchange.Source], report func(Result) error) error {
+	return Into(ctx, st.Store, sessions, st.opts, report)
 }
-
-func (st store) close() error { return st.Close() }
 
 // through imports a session into a new store in memory, and calls f with it. The result
 // adds the losses of the import to the losses of f.
@@ -254,7 +257,8 @@ func (f folder) undo() (err error) {
 	return err
 }
 
-func (f folder) close() error {
+// Close implements [Target].
+func (f folder) Close() error {
 	if f.root == nil {
 		return nil
 	}
@@ -273,12 +277,9 @@ type program struct {
 	failed error // of the first file that could not be written, or of the context
 }
 
-func (j Job) isProgram() bool {
-	_, err := dialect.NewWriter(dialect.Dialect(j.to), folder{}.create)
-	return err == nil
-}
+func (j Job) isProgram() bool { return slices.Contains(programFormats, j.to) }
 
-func newProgram(j Job) (target, error) {
+func newProgram(j Job) (Target, error) {
 	f, err := openFolder(j)
 	if err != nil {
 		return nil, err
@@ -287,7 +288,8 @@ func newProgram(j Job) (target, error) {
 	return &program{folder: f, w: w, opts: j.Import}, err
 }
 
-func (p *program) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
+// Write implements [Target].
+func (p *program) Write(ctx context.Context, _ string, sessions iter.Seq[exchange.Source], report func(Result) error) error {
 	all := sessions
 	sessions = func(yield func(exchange.Source) bool) {
 		for s := range all {
@@ -303,50 +305,40 @@ func (p *program) write(ctx context.Context, sessions iter.Seq[exchange.Source])
 		})
 		p.failed = cmp.Or(p.failed, ctx.Err())
 		return err
-	})
+	}, report)
 }
 
-func (p *program) close() error {
+// Close implements [Target].
+func (p *program) Close() error {
 	if p.failed == nil {
 		p.failed = p.w.Close()
 	}
 	if p.failed != nil {
 		p.failed = errors.Join(fmt.Errorf("no file was left in the folder: %w", p.failed), p.undo())
 	}
-	return errors.Join(p.failed, p.folder.close())
+	return errors.Join(p.failed, p.folder.Close())
 }
 
-// export writes one session and returns the number of its losses.
-type export func(ctx context.Context, j Job, s *session.Session, w io.Writer) (lost int, err error)
-
-// documents is a target that writes a file for each session, named after the session's ID.
-type documents struct {
+// documentFolder is a target that writes a file for each session, named after the session's ID.
+type documentFolder struct {
 	folder
 	job   Job
-	ext   string
-	do    export
 	taken map[string]bool
 }
 
-func newDocuments(ext string, do export) func(Job) (target, error) {
-	return func(j Job) (target, error) {
-		f, err := openFolder(j)
-		return documents{f, j, ext, do, map[string]bool{}}, err
-	}
+// Write implements [Target].
+func (f documentFolder) Write(ctx context.Context, _ string, sessions iter.Seq[exchange.Source], report func(Result) error) error {
+	return each(sessions, func(s exchange.Source, r *Result) error { return f.one(ctx, s, r) }, report)
 }
 
-func (f documents) write(ctx context.Context, sessions iter.Seq[exchange.Source]) iter.Seq2[Result, error] {
-	return each(sessions, func(s exchange.Source, r *Result) error { return f.one(ctx, s, r) })
-}
-
-func (f documents) one(ctx context.Context, s exchange.Source, r *Result) (err error) {
+func (f documentFolder) one(ctx context.Context, s exchange.Source, r *Result) (err error) {
 	r.Lost, err = through(ctx, s, &f.job.Import, func(own *session.Session) (dialect.Losses, error) {
 		r.File = f.name(s.Info().ID, own.Ref().ID)
 		w, err := f.create(r.File)
 		if err != nil {
 			return nil, err
 		}
-		n, err := f.do(ctx, f.job, own, w)
+		n, err := Export(ctx, own, w, f.job.to, f.job.model)
 		lost := dialect.Losses{}
 		if n > 0 {
 			lost["changed for this provider"] = n
@@ -361,7 +353,7 @@ func (f documents) one(ctx context.Context, s exchange.Source, r *Result) (err e
 
 // name returns a file name made of the ID, or of other if the ID is not a valid name. It
 // adds a number if an earlier session took the name.
-func (f documents) name(id, other string) string {
+func (f documentFolder) name(id, other string) string {
 	safe := strings.Trim(strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
@@ -376,5 +368,5 @@ func (f documents) name(id, other string) string {
 		name = fmt.Sprintf("%s-%d", id, n)
 	}
 	f.taken[strings.ToLower(name)] = true
-	return name + f.ext
+	return name + cmp.Or(documents[f.job.to].ext, ".json")
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
+	"github.com/convolog/convolog/examples/convolog/internal/screen"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
@@ -19,7 +20,6 @@ import (
 // all sessions in and below it, with their rows in the program's index. With asJSON it
 // writes one line of JSON for each session.
 func Run(out io.Writer, asJSON bool, names []string) error {
-	encoder := json.NewEncoder(out)
 	return Each(names, func(name string, folder *dialect.Folder) error {
 		if asJSON {
 			return nil
@@ -27,7 +27,11 @@ func Run(out io.Writer, asJSON bool, names []string) error {
 		return printFolder(out, name, folder)
 	}, func(f *Finding) error {
 		if asJSON {
-			return encoder.Encode(f)
+			line, err := json.Marshal(f)
+			if err == nil {
+				_, err = fmt.Fprintln(out, screen.JSON(string(line)))
+			}
+			return err
 		}
 		return f.print(out)
 	})
