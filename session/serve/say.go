@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -132,6 +133,28 @@ func (q *Request) Waits(s *session.Session) (calls []string, err error) {
 		}
 	}
 	return calls, err
+}
+
+// Lost returns the IDs of calls that get no result before the decision for which the turn
+// waits, since their server died.
+func (q *Request) Lost(s *session.Session) (calls []string, err error) {
+	if waits, err := q.Waits(s); err != nil || len(waits) == 0 {
+		return nil, err
+	}
+	t, err := turn.TryBegin(q.Context(), s)
+	if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrArchived) { // a server may run them
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pending, err := s.Pending(q.Context())
+	for _, c := range pending.Calls {
+		if c.State != rebuild.Held {
+			calls = append(calls, c.Call.ID)
+		}
+	}
+	return calls, errors.Join(err, t.End())
 }
 
 // Stop asks the server that answers in a session to stop, even if a rewind took back the

@@ -3,16 +3,13 @@ package uistream
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/internal/said"
-	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -22,34 +19,15 @@ type object = map[string]any
 // stream streams the turn of a queued text from its beginning. If the server stops first,
 // the connection is cut, and the client asks again.
 func stream(q *serve.Request, s *session.Session, text string) error {
-	lost, err := lostCalls(q, s)
+	lost, err := q.Lost(s)
 	if err != nil {
 		return err
 	}
 	return streamAfter(q, s, text, "", lost)
 }
 
-// lostCalls returns the calls of a dead server in a turn that waits for a decision. They
-// get no result before the decision.
-func lostCalls(q *serve.Request, s *session.Session) (lost map[string]bool, err error) {
-	if waits, err := q.Waits(s); err != nil || len(waits) == 0 {
-		return nil, err
-	}
-	t, err := turn.TryBegin(q.Context(), s)
-	if err != nil { // a server still runs the calls, or the session is archived
-		return nil, nil //nolint:nilerr // see above
-	}
-	defer func() { err = errors.Join(err, t.End()) }()
-	pending, err := s.Pending(q.Context())
-	lost = map[string]bool{}
-	for _, c := range pending.Calls {
-		lost[c.Call.ID] = c.State != rebuild.Held
-	}
-	return lost, err
-}
-
 // streamAfter is like stream, from the frame after seen.
-func streamAfter(q *serve.Request, s *session.Session, text, seen string, lost map[string]bool) error {
+func streamAfter(q *serve.Request, s *session.Session, text, seen string, lost []string) error {
 	q.Header.Del("Last-Event-ID") // every stream is a replay
 	q.URL.RawQuery = ""
 	t, err := q.Turn(s, text)
@@ -95,7 +73,7 @@ type mapper struct {
 	text  string            // the ID of the open text part
 	parts int               // the number of parts with an ID
 	open  map[string]bool   // calls without a result or a decision, by their IDs
-	lost  map[string]bool   // calls that nothing runs, by their IDs
+	lost  []string          // the IDs of calls that no server runs
 	held  map[string]string // IDs of calls that wait for a person, by their entries
 
 	total  metadata
@@ -156,7 +134,7 @@ func (m *mapper) add(f serve.Frame) {
 	case "call":
 		m.begin()
 		c, _ := f.Block.(transcript.ToolCallBlock)
-		m.open[c.ID] = !m.lost[c.ID]
+		m.open[c.ID] = !slices.Contains(m.lost, c.ID)
 		m.send("tool-input-available", object{"toolCallId": c.ID, "toolName": c.Name, "input": inputOf(c)})
 	case "result":
 		if r, ok := f.Block.(transcript.ToolResultBlock); ok {

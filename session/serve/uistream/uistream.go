@@ -174,7 +174,7 @@ func approve(q *serve.Request, s *session.Session, m message) error {
 	if err != nil {
 		return err
 	}
-	lost, err := lostCalls(q, s) // before a decision starts a server
+	lost, err := q.Lost(s) // before a decision starts a server
 	if err != nil {
 		return err
 	}
