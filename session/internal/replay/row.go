@@ -1,11 +1,14 @@
 package replay
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/title"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -78,6 +81,30 @@ func spent(row *driver.Row, f transcript.MessageLine) {
 		Answers: 1, Input: f.Usage.Input, Output: f.Usage.Output, CacheRead: f.Usage.CacheRead, CacheWrite: f.Usage.CacheWrite,
 	})
 	row.Usage = sum
+}
+
+// maxListed is how many bytes the listed values of a row may have, names included.
+const maxListed = 4 << 10
+
+// listed returns the listed values that fit into a row, those set last first, and how
+// many do not fit.
+func listed(values []rebuild.Value) (list map[string]json.RawMessage, left int) {
+	size := 0
+	for _, v := range slices.Backward(values) {
+		if !v.Listed {
+			continue
+		}
+		text, err := json.Marshal(v.Value) // as the index would write it
+		if n := size + len(v.Name) + len(text); err == nil && n <= maxListed && utf8.ValidString(v.Name) {
+			if list == nil {
+				list = map[string]json.RawMessage{}
+			}
+			size, list[v.Name] = n, text
+		} else {
+			left++
+		}
+	}
+	return list, left
 }
 
 // ApplyMeta writes the metadata into a row.
