@@ -171,7 +171,7 @@ func TestCompletion(t *testing.T) {
 				return sh.must(0, append(append([]string{"__complete"}, flags...), words...)...)
 			}
 			require.Contains(t, complete("session", "sh"), "show\t")
-			require.Contains(t, complete("session", "show", ""), "alpha\tPorto \ufffd[2J\n")
+			require.Contains(t, complete("session", "show", ""), "alpha\tPorto [2J\n")
 			require.NotContains(t, complete("session", "show", "alpha", ""), "alpha\t")
 			require.NotContains(t, complete("session", "new", ""), "alpha\t")
 			sh.store = flags
