@@ -3,9 +3,9 @@ package search_test
 import (
 	"errors"
 	"io/fs"
-	"strings"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
