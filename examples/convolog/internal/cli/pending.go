@@ -26,42 +26,56 @@ type waiting struct {
 }
 
 // pending lists the calls of all sessions without a result, and the questions without an
-// answer.
+// answer. The errors of sessions that cannot be read come last.
 func pending(ctx context.Context, c *call) error {
 	opts := c.list
 	opts.Waits = rebuild.WaitAny
-	infos, err := c.backend.List(ctx, &opts)
-	if err != nil {
-		return err
-	}
+	infos, failed := c.backend.List(ctx, &opts)
 	all := []waiting{}
 	for _, i := range infos {
-		d, err := c.backend.describe(ctx, i.Ref)
-		if errors.Is(err, fs.ErrNotExist) { // another process has deleted it since
-			continue
-		}
-		if err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w := waiting{Session: i.Ref, Title: i.Title, Waits: rebuild.WaitAnswer, User: d.Pending.User, Since: i.UpdatedAt}
-		for _, call := range d.Pending.Calls {
-			if call.State == rebuild.Rejected { // the rejection is its result
-				continue
-			}
-			e, err := c.backend.entry(ctx, i.Ref, call.Entry)
-			if err != nil {
-				return err
-			}
-			one := waiting{Session: i.Ref, Title: i.Title, Waits: rebuild.WaitTool, Call: &call, Since: e.Time}
-			if call.State == rebuild.Held {
-				one.Waits = rebuild.WaitApproval
-			}
-			all = append(all, one)
+		list, err := c.waitingIn(ctx, i)
+		if !errors.Is(err, fs.ErrNotExist) { // else another process has deleted it
+			failed = errors.Join(failed, err)
 		}
-		if d.Pending.Waits() == rebuild.WaitAnswer || w.User != "" {
-			all = append(all, w)
-		}
+		all = append(all, list...)
 	}
+	if failed != nil && len(all) == 0 {
+		return failed
+	}
+	return errors.Join(failed, c.printWaiting(all))
+}
+
+// waitingIn returns the work of a session that waits.
+func (c *call) waitingIn(ctx context.Context, i session.Info) (all []waiting, _ error) {
+	d, err := c.backend.describe(ctx, i.Ref)
+	if err != nil {
+		return nil, err
+	}
+	w := waiting{Session: i.Ref, Title: i.Title, Waits: rebuild.WaitAnswer, User: d.Pending.User, Since: i.UpdatedAt}
+	for _, call := range d.Pending.Calls {
+		if call.State == rebuild.Rejected { // the rejection is its result
+			continue
+		}
+		e, err := c.backend.entry(ctx, i.Ref, call.Entry)
+		if err != nil {
+			return nil, err
+		}
+		one := waiting{Session: i.Ref, Title: i.Title, Waits: rebuild.WaitTool, Call: &call, Since: e.Time}
+		if call.State == rebuild.Held {
+			one.Waits = rebuild.WaitApproval
+		}
+		all = append(all, one)
+	}
+	if d.Pending.Waits() == rebuild.WaitAnswer || w.User != "" {
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+func (c *call) printWaiting(all []waiting) error {
 	if c.json || len(all) == 0 {
 		return c.value(all, func() { c.say("Nothing waits.") })
 	}

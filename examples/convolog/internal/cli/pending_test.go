@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"testing"
@@ -109,21 +110,32 @@ func TestCallsNamed(t *testing.T) {
 	}
 }
 
-// A goneBackend lists a session that another process has deleted since.
-type goneBackend struct{ backend }
+// A brokenBackend lists three sessions: one that another process has deleted since, one
+// that cannot be read, and one that waits.
+type brokenBackend struct{ backend }
 
-func (goneBackend) List(context.Context, *session.ListOptions) ([]session.Info, error) {
-	return []session.Info{{Ref: session.Ref{Agent: "main", ID: "alpha"}}}, nil
+func (brokenBackend) List(context.Context, *session.ListOptions) (infos []session.Info, _ error) {
+	for _, id := range []string{"gone", "broken", "alpha"} {
+		infos = append(infos, session.Info{Ref: session.Ref{Agent: "main", ID: id}})
+	}
+	return infos, nil
 }
 
-func (goneBackend) describe(context.Context, session.Ref) (described, error) {
-	return described{}, fs.ErrNotExist
+func (brokenBackend) describe(_ context.Context, ref session.Ref) (d described, _ error) {
+	switch ref.ID {
+	case "gone":
+		return d, fs.ErrNotExist
+	case "broken":
+		return d, errors.New("the disk is broken")
+	}
+	d.Pending.User = "And now?"
+	return d, nil
 }
 
-// The inbox survives a delete by another process.
-func TestPendingOfDeleted(t *testing.T) {
+// The inbox shows the readable sessions, and then fails for the others.
+func TestPendingOfOthers(t *testing.T) {
 	var out bytes.Buffer
-	c := &call{console: (&shell{TB: t}).console(&out, io.Discard), options: &options{}, backend: goneBackend{}}
-	require.NoError(t, pending(t.Context(), c))
-	require.Equal(t, "Nothing waits.\n", out.String())
+	c := &call{console: (&shell{TB: t}).console(&out, io.Discard), options: &options{}, backend: brokenBackend{}}
+	require.EqualError(t, pending(t.Context(), c), "the disk is broken")
+	require.Regexp(t, `\nalpha +- +- +answer +And now\?\n$`, out.String())
 }
