@@ -110,7 +110,7 @@ func listed(values []rebuild.Value) (list map[string]json.RawMessage, left int) 
 // ApplyMeta writes the metadata into a row.
 func ApplyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Title != nil {
-		row.Title, row.TitleByHand, row.TitledAt = *m.Title, m.TitleBy != transcript.ByModel, row.Messages
+		row.Title, row.TitleByHand, row.TitledAt = title.Clean(*m.Title), m.TitleBy != transcript.ByModel, row.Messages
 	}
 	if m.Labels != nil {
 		row.Labels = slices.Clone(m.Labels)
