@@ -104,6 +104,7 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Position, 
 		return nil, failOn("list", err)
 	}
 	defer d.ops.Done()
+	ctx = d.joining(ctx)
 	if agent == "" {
 		list, err := d.listAgents(ctx)
 		return list, failOn("list agents", err)
