@@ -243,6 +243,26 @@ func TestWithTxRow(t *testing.T) {
 	}
 }
 
+// A list waits for no transaction, of which it shows nothing: in its own process and in
+// another one.
+func TestWithTxOpen(t *testing.T) {
+	pool, s, other := openTx(t)
+	_, err := s.Append(t.Context(), transcript.UserText("a"))
+	require.NoError(t, err)
+	tx := begin(t, pool)
+	_, err = other.Append(pgdriver.WithTx(t.Context(), tx), transcript.UserText("phantom"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second) // less than a driver waits for a lock without a limit
+	defer cancel()
+	for _, s := range []*session.Session{s, other} {
+		infos, err := s.Store().List(ctx, nil)
+		require.NoError(t, err)
+		require.Equal(t, "0", string(infos[0].Values["n"]))
+	}
+	require.NoError(t, ctx.Err())
+	require.NoError(t, tx.Rollback(t.Context()))
+}
+
 // Reads in a transaction need no second connection. A fork would keep entries that are undone,
 // and a turn lock would wait for its own transaction.
 func TestWithTxAlone(t *testing.T) {

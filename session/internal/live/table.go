@@ -178,7 +178,9 @@ func (t *Table) Refresh(ctx context.Context, known driver.Row) driver.Row {
 		return known
 	}
 	if !s.o.ReadOnly && !driver.IsTentative(ctx) { // a row would stay locked until the end of the transaction
-		_ = s.o.Driver.Put(ctx, row) // else the next list refreshes it again
+		wait, cancel := context.WithTimeout(ctx, rowWait)
+		defer cancel()
+		_ = s.o.Driver.Put(wait, row) // else the next list refreshes it again
 	}
 	return row
 }
