@@ -24,8 +24,9 @@ import (
 // rollback they stay until the session is deleted.
 //
 // The transaction locks each session that it appends to. Other appends to the session wait
-// until it ends, those of the same goroutine too: so it should be short, and the calls on
-// the session use its context. A compaction, a fork and a turn lock with the context fail:
+// until it ends, even in the same goroutine: so it should be short, and the calls on the
+// session use its context. It also stops the renewal of a turn lock on the session, so a turn
+// of any process is lost if the transaction takes longer than [Options].Lease. A compaction, a fork and a turn lock with the context fail:
 // take the lock before the transaction, and release it after. Other calls that write, such
 // as [driver.Driver].Create, are outside of the transaction.
 //
