@@ -15,7 +15,8 @@ import (
 
 // A nested module that has a replace line cannot be installed, and one that requires
 // another version than the coming one is released with it. go.work finds all of them
-// here without replace lines.
+// here without replace lines. A module whose dependencies exclude those of another one has
+// a go.work of its own.
 func TestModules(t *testing.T) { report(t, checkModules(os.DirFS("."))) }
 
 func TestModulesFlags(t *testing.T) {
@@ -26,6 +27,8 @@ func TestModulesFlags(t *testing.T) {
 		"good/go.mod":   "module " + module + "/good\nrequire " + module + " v0.2.0\n",
 		"bad/go.mod":    "module " + module + "/bad\nrequire " + module + " v0.1.0\nreplace " + module + " => ../\n",
 		"absent/go.mod": "module " + module + "/absent\n",
+		"alone/go.mod":  "module " + module + "/alone\n",
+		"alone/go.work": "use (\n\t.\n\t../\n)\n",
 	} {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
@@ -57,7 +60,8 @@ func checkModules(fsys fs.FS) (findings []string) {
 		if err != nil {
 			return err
 		}
-		if dir := path.Dir(name); dir != "." && !slices.Contains(used, "./"+dir) {
+		_, alone := fs.Stat(fsys, path.Join(path.Dir(name), "go.work")) // nil if it has a workspace of its own
+		if dir := path.Dir(name); alone != nil && !slices.Contains(used, "./"+dir) {
 			findings = append(findings, name+": the module is not in go.work")
 		}
 		findings = append(findings, checkModule(name, string(text), version)...)

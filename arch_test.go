@@ -163,7 +163,7 @@ var testImports = map[string][]string{
 	"session/memory":               {"internal/neutral", "session/driver/memdriver", "session/erase", "session/exchange", "session/retain", "session/turn", "transcript/dialect", "transcript/redact"},
 	"session/exchange":             slices.Concat(formats, []string{"compact", "internal/filelog", "session/blobs", "session/driver", "session/driver/memdriver", "session/erase", "session/memory", "session/retain", "session/search", "session/turn", "transcript/redact"}),
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "session/serve/openviking", "session/serve/uistream", "session/serve/zyhive", "session/serve/zyhive/convlog"}),
-	"session/serve/uistream":       {"rebuild", "session/driver/memdriver", "session/turn"},
+	"session/serve/uistream":       {"rebuild", "session/driver", "session/driver/memdriver", "session/turn"},
 	"session/sessiontest":          {"internal/checksum", "session/driver/memdriver"},
 	"session/turn":                 {"compact", "guard", "guard/httpclient", "internal/filedriver", "rebuild/wire", "session/driver", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "transcript/redact"},
 }

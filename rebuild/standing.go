@@ -47,6 +47,8 @@ type Value struct {
 	Time  time.Time       `json:"time"`
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value"`
+
+	Listed bool `json:"listed,omitempty"` // as in [transcript.Value]
 }
 
 func (s *Standing) add(b transcript.Batch) {
@@ -123,7 +125,7 @@ func (s *Standing) restore(standing []transcript.Entry) {
 func (s *Standing) set(id string, at time.Time, v transcript.Value) {
 	s.Values = without(s.Values, func(old Value) bool { return old.Name == v.Name })
 	if v.Value != nil {
-		s.Values = append(s.Values, Value{id, at, v.Name, v.Value})
+		s.Values = append(s.Values, Value{id, at, v.Name, v.Value, v.Listed})
 	}
 }
 
@@ -145,7 +147,7 @@ func without[T any](items []T, drop func(T) bool) []T {
 // calibrations.
 func (s Standing) Entries() (all []transcript.Entry) {
 	for _, v := range s.Values {
-		all = append(all, transcript.Entry{ID: v.Entry, Time: v.Time, Body: transcript.Value{Name: v.Name, Value: v.Value}})
+		all = append(all, transcript.Entry{ID: v.Entry, Time: v.Time, Body: transcript.Value{Name: v.Name, Value: v.Value, Listed: v.Listed}})
 	}
 	for _, p := range s.Pins {
 		all = append(all, transcript.Entry{ID: p.Entry, Body: transcript.Pin{Entry: p.Entry, Text: p.Text}})

@@ -66,7 +66,7 @@ type Appended struct {
 // even against other processes.
 func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (_ Appended, err error) {
 	const op = "append"
-	t := s.store.table.Acquire(s.ref)
+	t := s.store.table.Acquire(ctx, s.ref)
 	defer s.store.table.Release(t)
 	if len(items) == 0 {
 		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items: nothing was written"))

@@ -11,6 +11,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/live"
 	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
@@ -336,7 +337,10 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 	if s.store.opts.ReadOnly {
 		return ctx, nil, s.store.wrap(op, s.ref, ErrReadOnly)
 	}
-	t := s.store.table.Acquire(s.ref)
+	if driver.IsTentative(ctx) {
+		return ctx, nil, s.store.wrap(op, s.ref, errors.New("a compaction waits for a model, which a transaction should not do: compact before it or after it"))
+	}
+	t := s.store.table.Acquire(ctx, s.ref)
 	end, err := t.Compact(ctx)
 	if err != nil {
 		s.store.table.Release(t)
@@ -406,7 +410,7 @@ type working struct {
 // keeps reports whether the fold would keep exactly the part of the history
 // that a cut keeps.
 func (s *Session) keeps(c compact.Cut) (ok bool) {
-	t := s.store.table.Acquire(s.ref)
+	t := s.store.table.Acquire(context.Background(), s.ref)
 	defer s.store.table.Release(t)
 	_ = t.Do(func() error { // reads nothing, so it cannot fail
 		ok = t.Fold != nil && t.Keeps(c) // nil: it was forgotten, with the planned history

@@ -3,9 +3,11 @@ package session
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -31,6 +33,8 @@ type CreateOptions struct {
 	// empty Agent means the session's. It is recorded and not checked, unless its
 	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
+	// Values are listed values that the session begins with, by name: any JSON.
+	Values map[string]json.RawMessage `json:"values,omitempty"`
 	// Aside leaves the current session of the key as it is: the new session is not
 	// current before [Session.MakeCurrent].
 	Aside bool `json:"aside,omitempty"`
@@ -130,7 +134,12 @@ func (st *Store) create(ctx context.Context, agent, key string, o CreateOptions)
 	if err != nil {
 		return row, err
 	}
-	return st.createWith(ctx, agent, st.header(agent, key, o), nil, driver.Row{Aside: o.Aside})
+	header := st.header(agent, key, o)
+	values, err := st.values(header, o.Values)
+	if err != nil {
+		return row, err
+	}
+	return st.createWith(ctx, agent, header, values, driver.Row{Aside: o.Aside})
 }
 
 // ownerBy returns the owner of a new session, by default its parent's.
@@ -160,6 +169,11 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 	if !utf8.ValidString(o.Owner) { // a line would hold another owner
 		return *o, &InputError{"owner", fmt.Sprintf("%q is not valid UTF-8", o.Owner)}
 	}
+	for name, value := range o.Values {
+		if !utf8.ValidString(name) || !json.Valid(value) {
+			return *o, &InputError{"values", fmt.Sprintf("%q: the name is not valid UTF-8, or the value not valid JSON", name)}
+		}
+	}
 	return *o, checkMeta(transcript.Meta{Title: &o.Title, Labels: o.Labels})
 }
 
@@ -181,6 +195,15 @@ func (st *Store) header(agent, key string, o CreateOptions) transcript.Entry {
 		h.Meta.TTL = new(int64((o.TTL + time.Second - 1) / time.Second))
 	}
 	return transcript.Entry{ID: o.ID, Time: now, Body: h}
+}
+
+// values returns the entries that set the first values of a session.
+func (st *Store) values(header transcript.Entry, values map[string]json.RawMessage) ([]transcript.Entry, error) {
+	var items []transcript.Item
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		items = append(items, transcript.Value{Name: name, Value: values[name], Listed: true})
+	}
+	return st.entries(header.Time, newID, items)
 }
 
 // first returns the function that makes the first line of a session and its

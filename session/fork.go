@@ -69,7 +69,11 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	h.Descent = append(slices.Clone(base.Descent), h.Base)
 	h.Base.Lines = len(lines)
 	header.Body = h
-	row, err := s.store.createWith(ctx, s.ref.Agent, header, lines, driver.Row{BaseRev: &base.Rev, Aside: o.Aside})
+	values, err := s.store.values(header, o.Values)
+	if err != nil {
+		return nil, s.store.wrap(op, s.ref, err)
+	}
+	row, err := s.store.createWith(ctx, s.ref.Agent, header, append(lines, values...), driver.Row{BaseRev: &base.Rev, Aside: o.Aside})
 	if errors.Is(err, ErrReplaced) {
 		_, gone := s.store.open(ctx, op, base) // else the next call gets ErrReplaced again
 		err = cmp.Or(gone, fmt.Errorf("%w, and no fork was made", err))

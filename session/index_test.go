@@ -264,6 +264,9 @@ func TestTitleIsClean(t *testing.T) {
 	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: given})
 	require.NoError(t, err)
 	require.Equal(t, want, storetest.Info(t, s).Title)
+	listed, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, want, listed[0].Title)
 	title := given + "!"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title}))
 	require.Equal(t, given+"!", title)

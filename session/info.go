@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -40,6 +41,12 @@ type Info struct {
 	Keep        bool          `json:"keep,omitempty"`
 	Waits       rebuild.Wait  `json:"waits,omitempty"` // the next step of unfinished work; in a list exact only with [ListOptions].Waits
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
+	// Values are the listed values of the application, by name, see [transcript.Value]: those
+	// set last that have at most 4 KiB together, names included. Unlisted is how many more
+	// the session has: turn.Values reads them. The first value that another process sets
+	// may be in a list five seconds later. The map must not be modified.
+	Values   map[string]json.RawMessage `json:"values,omitempty"`
+	Unlisted int                        `json:"unlisted,omitempty"`
 	// Rev is how often entries were erased or replaced in the session. A program that has shown
 	// the session to a model must not write the model's words when Rev has changed:
 	// they may repeat erased ones.
@@ -81,7 +88,7 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, End: row.Size, Compactions: row.Compactions,
-		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Keep: row.Keep, Waits: rebuild.Wait(row.Waits), Usage: row.Usage,
+		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Keep: row.Keep, Waits: rebuild.Wait(row.Waits), Usage: row.Usage, Values: row.Values, Unlisted: row.Unlisted,
 		Rev: row.Rev, Cursor: cursorOf(row), Base: row.Base, Descent: slices.Clone(row.Descent), Parent: row.Parent,
 	}
 	if info.State == Trashed {

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -150,6 +151,22 @@ func escapePart(s string) string {
 var lastID struct {
 	sync.Mutex
 	at uint64
+}
+
+// ForeignID returns an ID for a session that another program names by any text: the text
+// itself if it is a valid ID, otherwise a UUID of version 8 made from its bytes, always the
+// same. IDs are unique among all owners of an agent, so a text that only one owner uses
+// needs the name of the owner in it:
+//
+//	id := session.ForeignID(fmt.Sprintf("%d:%s%s", len(owner), owner, name))
+func ForeignID(text string) string {
+	if driver.CheckRef(Ref{Agent: "-", ID: text}) == nil {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	id := uuid.UUID(sum[:16])
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
+	return id.String()
 }
 
 // newID returns a UUID of version 7, greater than all that it has returned before.

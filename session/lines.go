@@ -45,7 +45,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	if len(entries) == 0 {
 		return after, s.View(ctx, func(v *View) error { return v.t.Writable(ctx) })
 	}
-	t := s.store.table.Acquire(s.ref)
+	t := s.store.table.Acquire(ctx, s.ref)
 	defer s.store.table.Release(t)
 	ctx = s.store.begin(ctx, s.ref, Event{Kind: EventAppendStart})
 	j := &live.Job{Ctx: ctx, Owner: s.store.owner, At: s.store.opts.Now(), Foreign: true, After: driver.Cursor(max(after, 0))}

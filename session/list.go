@@ -205,8 +205,9 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 				}
 				place = row.Position()
 				fits := opts.fits(row, now)
-				if fits && opts.Waits != "" && row.Stale {
-					row.Waits = st.table.Refresh(ctx, row).Waits
+				if fits && row.Stale && (opts.Waits != "" || row.Values != nil) {
+					fresh := st.table.Refresh(ctx, row)
+					row.Waits, row.Values, row.Unlisted = fresh.Waits, fresh.Values, fresh.Unlisted
 				}
 				if fits && opts.awaits(row) && !yield(row, nil) {
 					return

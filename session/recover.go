@@ -42,7 +42,7 @@ func (s *Session) Recover(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrArchived) {
 		return s.store.done(ctx, op, s.ref, err)
 	}
-	t := s.store.table.Acquire(s.ref)
+	t := s.store.table.Acquire(ctx, s.ref)
 	defer s.store.table.Release(t)
 	return s.locked(ctx, op, t, func() error { return t.Reread(ctx) }) // including changes by the copy
 }

@@ -90,7 +90,7 @@ func (st *Store) putAway(ctx context.Context, a driver.Rewriter, ref Ref, to Sta
 			}
 		}
 		if err == nil {
-			s := st.table.Acquire(ref)
+			s := st.table.Acquire(ctx, ref)
 			s.PutRow(ctx, true) // a driver may keep the row as it is
 			st.table.Release(s)
 			err = a.Archive(ctx, ref, driver.Cursor(at))

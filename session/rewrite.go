@@ -35,7 +35,7 @@ func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[tra
 		if err != nil && !kept {
 			return err
 		}
-		t := s.store.table.Acquire(s.ref)
+		t := s.store.table.Acquire(ctx, s.ref)
 		defer s.store.table.Release(t)
 		reread := func() error { return t.Reread(ctx) }
 		if err = t.Do(reread); errors.Is(err, ErrReplaced) { // here, so that no call that waits gets it

@@ -38,7 +38,7 @@ func (s *Session) Update(ctx context.Context, op string, f func(v *View) ([]tran
 func (s *Session) update(
 	ctx context.Context, op string, rev int, f func(v *View) ([]transcript.Item, error),
 ) (ids []string, c *transcript.Compaction, err error) {
-	t := s.store.table.Acquire(s.ref)
+	t := s.store.table.Acquire(ctx, s.ref)
 	defer s.store.table.Release(t)
 	ctx = s.store.begin(ctx, s.ref, Event{Kind: EventAppendStart})
 	made := 0

@@ -32,7 +32,7 @@ func (s *Session) View(ctx context.Context, f func(v *View) error) error {
 
 // view is View for an operation.
 func (s *Session) view(ctx context.Context, op string, f func(v *View) error) error {
-	t := s.store.table.Acquire(s.ref)
+	t := s.store.table.Acquire(ctx, s.ref)
 	defer s.store.table.Release(t)
 	return s.locked(ctx, op, t, func() error {
 		if err := t.Sync(ctx); err != nil {
@@ -118,7 +118,7 @@ const replacedTries = 4
 
 // turnEnded puts the row of the session.
 func (s *Session) turnEnded(ctx context.Context) {
-	t := s.store.table.Acquire(s.ref)
+	t := s.store.table.Acquire(ctx, s.ref)
 	defer s.store.table.Release(t)
 	t.PutRow(ctx, true)
 	s.store.tell(ctx, s.ref)

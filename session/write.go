@@ -43,15 +43,22 @@ func (s *Session) build(ctx context.Context, at time.Time, newID func() string, 
 			}
 		}
 	}
-	newBatch := transcript.NewBatchWithChecksums
-	if s.store.opts.NoChecksum {
-		newBatch = transcript.NewBatch
-	}
-	entries, err := newBatch(at, newID, items...)
+	entries, err := s.store.entries(at, newID, items)
 	if err != nil {
 		return nil, err
 	}
 	return s.prepared(ctx, entries)
+}
+
+// entries makes the entries of items.
+func (st *Store) entries(at time.Time, newID func() string, items []transcript.Item) ([]transcript.Entry, error) {
+	switch {
+	case len(items) == 0:
+		return nil, nil
+	case st.opts.NoChecksum:
+		return transcript.NewBatch(at, newID, items...)
+	}
+	return transcript.NewBatchWithChecksums(at, newID, items...)
 }
 
 // prepared returns entries as the filters return them.

@@ -393,6 +393,9 @@ type Pin struct {
 type Value struct {
 	Name  string
 	Value json.RawMessage // nil removes it
+	// Listed puts a small value into the row of the session, so that a list of sessions
+	// contains it.
+	Listed bool
 }
 
 // Erasure records that the content of these entries was erased, see

@@ -337,6 +337,7 @@ func (b *Pin) members(c *codec) {
 func (b *Value) members(c *codec) {
 	c.str("name", &b.Name)
 	c.optRaw("value", &b.Value)
+	c.optTrue("listed", &b.Listed)
 }
 
 func (b *Erasure) members(c *codec) { optStrs(c, "entries", &b.Entries) }

@@ -9,7 +9,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"io"
@@ -145,19 +147,21 @@ func stepID(ctx context.Context) (string, error) {
 }
 
 // send appends a text of the user and starts its turn. A repeated call with the same ID
-// appends nothing and returns the handle of the same turn.
+// appends nothing and returns the handle of the same turn. Other sessions may use the
+// same ID. An empty ID is a new one.
 func (a *agent) send(ctx dbos.Context, s *session.Session, id, text string) (dbos.WorkflowHandle[place], error) {
-	done, err := s.AppendIf(ctx, session.Cond{Idem: id}, transcript.UserText(text))
+	workflow := s.Ref().ID + "/" + cmp.Or(id, rand.Text())
+	done, err := s.AppendIf(ctx, session.Cond{Idem: workflow + "/text"}, transcript.UserText(text)) // the key of no step
 	if err != nil {
 		return nil, err
 	}
-	return dbos.RunWorkflow(ctx, a.turn, place{Session: s.Ref(), Entry: done.IDs[0]}, dbos.WithWorkflowID(id))
+	return dbos.RunWorkflow(ctx, a.turn, place{Session: s.Ref(), Entry: done.IDs[0]}, dbos.WithWorkflowID(workflow))
 }
 
 func main() {
 	database := flag.String("database", "", "`URL` of the database; missing parts come from the variables of psql, such as PGHOST")
 	user := flag.String("user", "user", "`name` of the user, who has one conversation")
-	id := flag.String("id", "", "`ID` of the message; a repeated ID is not answered again")
+	id := flag.String("id", "", "`ID` of the message; a repeated ID is not answered again, and without an ID each message is new")
 	flag.Parse()
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, *database)

@@ -208,7 +208,8 @@ func (c *conversation) check(t *testing.T, pool *pgxpool.Pool, store *session.St
 			calls = append(calls, e.ID)
 		}
 	}
-	require.Equal(t, []string{c.id, c.id + "/0", c.id + "/1", c.id + "/2", c.id + "/3"}, keys)
+	workflow := s.Ref().ID + "/" + c.id
+	require.Equal(t, []string{workflow + "/text", workflow + "/0", workflow + "/1", workflow + "/2", workflow + "/3"}, keys)
 	require.Equal(t, []string{"session", "user", "assistant", "tool_use", "tool_use", "tool_result", "tool_result", "assistant"}, types)
 	p, err := s.Pending(t.Context())
 	require.NoError(t, err)
@@ -223,7 +224,7 @@ func (c *conversation) check(t *testing.T, pool *pgxpool.Pool, store *session.St
 	}
 
 	for table, column := range map[string]string{"workflow_input": "inputs", "workflow_output": "output", "operation_outputs": "output"} {
-		rows, err := pool.Query(t.Context(), "SELECT coalesce(convert_from(decode("+column+", 'base64'), 'UTF8'), '') FROM dbos."+table+" WHERE workflow_uuid = $1", c.id)
+		rows, err := pool.Query(t.Context(), "SELECT coalesce(convert_from(decode("+column+", 'base64'), 'UTF8'), '') FROM dbos."+table+" WHERE workflow_uuid = $1", workflow)
 		require.NoError(t, err)
 		texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)
@@ -275,7 +276,7 @@ func TestTwoWorkers(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			if _, err := s.AppendIf(ctx, session.Cond{Idem: "two/0"}, transcript.AssistantText("from the other worker")); err != nil {
+			if _, err := s.AppendIf(ctx, session.Cond{Idem: s.Ref().ID + "/two/0"}, transcript.AssistantText("from the other worker")); err != nil {
 				return nil, err
 			}
 		}
@@ -285,6 +286,26 @@ func TestTwoWorkers(t *testing.T) {
 	require.NoError(t, talk(t.Context(), pool, a, "two", "two", "hello", &out))
 	require.Equal(t, "from the other worker\n", out.String())
 	require.Equal(t, 1, answers)
+}
+
+// A message is another one if its ID is in use: by another user, by a step, or in a
+// conversation that was deleted.
+func TestUsedIDs(t *testing.T) {
+	_, store := open(t)
+	for _, tt := range []struct{ user, id string }{
+		{"ann", "1"}, {"bob", "1"}, {"bob", "1/0"}, {"eve", "1/0"}, {"eve", "1"}, {"gone", "1"}, {"gone", "1"}, {"eve", ""}, {"eve", ""},
+	} {
+		s, err := store.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: tt.user})
+		require.NoError(t, err)
+		if tt.user == "gone" {
+			require.NoError(t, store.Delete(t.Context(), s.Ref()))
+		}
+		pool, _ := open(t) // the engine closes it
+		var out bytes.Buffer
+		text := rand.Text()
+		require.NoError(t, talk(t.Context(), pool, newAgent(model{}), tt.user, tt.id, text, &out), tt)
+		require.Contains(t, out.String(), text, tt)
+	}
 }
 
 // client is a model of one function.

@@ -8,6 +8,7 @@ package driver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"strings"
@@ -206,6 +207,11 @@ type Row struct {
 	// Usage is the usage of the answers, by model. The map is never changed: an
 	// update makes a new map.
 	Usage map[string]Usage `json:"usage,omitempty"`
+
+	// Values are the listed values of the application, by name, in JSON. The map is never
+	// changed. Unlisted is how many more did not fit.
+	Values   map[string]json.RawMessage `json:"values,omitempty"`
+	Unlisted int                        `json:"unlisted,omitempty"`
 
 	// Base, Descent and Parent are copies of the links in the header.
 	Base    transcript.Link   `json:"base,omitzero"`

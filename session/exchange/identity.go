@@ -3,7 +3,6 @@ package exchange
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/google/uuid"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -52,12 +49,12 @@ func Find(ctx context.Context, st *session.Store, ref session.Ref) (*session.Ses
 }
 
 // importID returns the ID of the session that a source becomes if its own cannot be
-// kept. It is always the same: a UUID of version 8, the version for such use. A source
+// kept. It is always the same, see [session.ForeignID]. A source
 // without an ID is identified by its first record. More distinguishes sources
 // of the same ID.
 func importID(s dialect.Session, first transcript.Entry, more, owner string) string {
-	h := sha256.New()
-	part := func(text string) { _, _ = fmt.Fprintf(h, "%d:%s", len(text), text) } // a hash never fails
+	var name strings.Builder // with ':', so that it is no valid ID
+	part := func(text string) { _, _ = fmt.Fprintf(&name, "%d:%s", len(text), text) }
 	part(string(s.Dialect))
 	part(s.ID)
 	if s.ID == "" {
@@ -70,10 +67,7 @@ func importID(s dialect.Session, first transcript.Entry, more, owner string) str
 	if owner != "" { // IDs are unique among all owners
 		part(owner)
 	}
-	var id uuid.UUID
-	copy(id[:], h.Sum(nil))
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
-	return id.String()
+	return session.ForeignID(name.String())
 }
 
 // originalID returns the valid ID that an imported session had in its program, if the key

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,13 @@ func TestFindStaysInTheFilter(t *testing.T) {
 	amb, ok := errors.AsType[*search.AmbiguousError](err)
 	require.True(t, ok)
 	require.Len(t, amb.Matches, 2)
+	require.Contains(t, amb.Error(), amb.Matches[1].ID)
+	for range 998 {
+		amb.Matches = append(amb.Matches, amb.Matches[0])
+	}
+	require.Contains(t, amb.Error(), "fits 1000 sessions")
+	require.Equal(t, 4, strings.Count(amb.Error(), amb.Matches[0].ID))
+	require.Less(t, len(amb.Error()), 200)
 }
 
 // ByPrefix finds a session by its ID, key and title, after a restart and even with a

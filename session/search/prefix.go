@@ -16,11 +16,15 @@ type AmbiguousError struct {
 	Matches []session.Info `json:"matches"`
 }
 
-// Error returns one line with the IDs of the matches.
+// Error returns one line with the IDs of the first five matches.
 func (e *AmbiguousError) Error() string {
-	names := make([]string, len(e.Matches))
+	var names []string
 	for i, m := range e.Matches {
-		names[i] = m.ID
+		if i == 5 {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, m.ID)
 	}
 	return fmt.Sprintf("%q fits %d sessions (%s): give more of the ID, the key or the title",
 		e.Query, len(e.Matches), strings.Join(names, ", "))

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -120,10 +122,39 @@ func (q *Request) Running(s *session.Session) (text string, err error) {
 	return cmp.Or(f.Queued, queued), err
 }
 
-// Waits reports whether the running turn waits for a decision on a held call.
-func (q *Request) Waits(s *session.Session) (bool, error) {
+// Waits returns the held calls that the running turn waits for, by their entries. It is
+// empty if the turn does not wait for a decision.
+func (q *Request) Waits(s *session.Session) (calls []string, err error) {
 	h, err := suspended(q.Context(), s)
-	return h.waits(), err
+	if h.waits() {
+		for _, call := range h.held {
+			entry, _, _ := strings.Cut(call, "\n")
+			calls = append(calls, entry)
+		}
+	}
+	return calls, err
+}
+
+// Lost returns the IDs of calls that get no result before the decision for which the turn
+// waits, since their server died.
+func (q *Request) Lost(s *session.Session) (calls []string, err error) {
+	if waits, err := q.Waits(s); err != nil || len(waits) == 0 {
+		return nil, err
+	}
+	t, err := turn.TryBegin(q.Context(), s)
+	if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrArchived) { // a server may run them
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pending, err := s.Pending(q.Context())
+	for _, c := range pending.Calls {
+		if c.State != rebuild.Held {
+			calls = append(calls, c.Call.ID)
+		}
+	}
+	return calls, errors.Join(err, t.End())
 }
 
 // Stop asks the server that answers in a session to stop, even if a rewind took back the

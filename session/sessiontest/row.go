@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ func fullRow(row driver.Row, i int) driver.Row {
 	row.LastID = "0198f000-0000-7000-8000-ffffffffffff"
 	row.TTL, row.Keep, row.Waits = 1<<33, true, "approval"
 	row.Usage = map[string]driver.Usage{"m": {Answers: 1, Input: 2, Output: 3, CacheRead: 4, CacheWrite: 5}, "": {Output: 1}}
+	row.Values, row.Unlisted = map[string]json.RawMessage{"": json.RawMessage(`{"a":["\u003c","汉"]}`), "b": json.RawMessage(`null`)}, i
 	return row
 }
 

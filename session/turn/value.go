@@ -20,7 +20,8 @@ const maxValues = 64 << 10
 const NoValue = "-"
 
 // SetValue sets a value of the application, any JSON; nil removes it. No model sees
-// it. A rewind and a compaction leave it as it is.
+// it. A rewind and a compaction leave it as it is. A listed value stays listed: the one
+// of [session.CreateOptions], or an appended [transcript.Value] with Listed set.
 //
 // If after is empty the value is set in any case. Otherwise after is the entry ID that
 // [Values] returns with the present value, or [NoValue] if the name must not have one; if
@@ -36,10 +37,10 @@ func SetValue(ctx context.Context, s *session.Session, name string, value json.R
 		return "", failed(op, s, errors.New("the value is not valid JSON: nothing was written"))
 	}
 	ids, err := s.Update(ctx, op, func(v *session.View) ([]transcript.Item, error) {
-		now, size := NoValue, len(name)+len(value)
+		now, size, listed := NoValue, len(name)+len(value), false
 		for _, v := range v.Fold().Standing().Values {
 			if v.Name == name {
-				now = v.Entry
+				now, listed = v.Entry, v.Listed
 			} else {
 				size += len(v.Name) + len(v.Value)
 			}
@@ -50,7 +51,7 @@ func SetValue(ctx context.Context, s *session.Session, name string, value json.R
 		case size > maxValues && value != nil:
 			return nil, fmt.Errorf("all values would have %d bytes, the limit is %d: nothing was written", size, maxValues)
 		}
-		return []transcript.Item{transcript.Value{Name: name, Value: value}}, nil
+		return []transcript.Item{transcript.Value{Name: name, Value: value, Listed: listed}}, nil
 	})
 	if err != nil {
 		return "", err

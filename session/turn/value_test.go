@@ -54,6 +54,17 @@ func TestValues(t *testing.T) {
 	require.Empty(t, values)
 }
 
+// SetValue keeps a listed value listed, and lists no other.
+func TestValuesListed(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer storetest.Close(t, st)
+	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Values: map[string]json.RawMessage{"listed": json.RawMessage(`1`)}})
+	require.NoError(t, err)
+	require.NoError(t, storetest.ErrOf(turn.SetValue(t.Context(), s, "listed", json.RawMessage(`2`), "")))
+	require.NoError(t, storetest.ErrOf(turn.SetValue(t.Context(), s, "other", json.RawMessage(`3`), "")))
+	require.Equal(t, map[string]json.RawMessage{"listed": json.RawMessage(`2`)}, storetest.Info(t, s).Values)
+}
+
 // The limit is for all values together, and a value that is replaced does not count.
 func TestValuesTogether(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)

@@ -62,7 +62,8 @@ func (m Memory) Text() (string, error) {
 // all files, the indexes, and the part that [Detect] reads of every possible
 // transcript; it follows no links and opens regular files alone.
 //
-// An index hides nothing: unlisted transcripts are found as well, and a listed
+// Sessions in which a store keeps its own records, such as the list of deleted sessions,
+// are left out. An index hides nothing: unlisted transcripts are found as well, and a listed
 // one that is missing is a session whose Err matches [fs.ErrNotExist]. The
 // error comes from fsys and names the file or folder; the result holds the
 // readable rest.
@@ -104,6 +105,9 @@ func ReadFolder(fsys fs.FS) (*Folder, error) {
 		}
 	}
 	g.missing()
+	f.sessions = slices.DeleteFunc(f.sessions, func(s Session) bool { // as session.Store.List leaves them out
+		return s.Dialect == Native && strings.Contains("/"+s.Path, "/agents/_")
+	})
 	slices.SortFunc(f.sessions, func(a, b Session) int {
 		if a.isHelper() != b.isHelper() {
 			return map[bool]int{true: 1, false: -1}[a.isHelper()]

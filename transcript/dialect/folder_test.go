@@ -242,3 +242,23 @@ func TestFolderManySessions(t *testing.T) {
 		t.Errorf("%d sessions, other files %q", n, f.Others)
 	}
 }
+
+// The records that a store keeps for itself are no conversations.
+func TestOwnRecordsOfStore(t *testing.T) {
+	line := `{"type":"session","id":"%s","ts":"2026-11-28T03:15:37Z","v":1,"key":"%s::%[1]s"}` + "\n"
+	fsys := fstest.MapFS{}
+	for agent, id := range map[string]string{"main": "alpha", "_removed": "none", "_settings": "masked"} {
+		fsys["store/agents/"+agent+"/sessions/"+id+".jsonl"] = &fstest.MapFile{Data: fmt.Appendf(nil, line, id, agent)}
+	}
+	for _, dir := range []string{".", "store"} {
+		sub, err := fs.Sub(fsys, dir)
+		require.NoError(t, err)
+		folder, err := dialect.ReadFolder(sub)
+		require.NoError(t, err)
+		var ids []string
+		for s := range folder.Sessions() {
+			ids = append(ids, s.ID)
+		}
+		require.Equal(t, []string{"alpha"}, ids)
+	}
+}

@@ -32,8 +32,9 @@ func (o *outcome) fields() pgtype.CompositeFields {
 type call struct {
 	ref   driver.Ref
 	at    driver.Cursor
-	body  int64 // the body that the caller knows; 0 matches any body
-	fence int64 // the fence of the turn that this process holds; 0 without a turn
+	body  int64  // the body that the caller knows; 0 matches any body
+	fence int64  // the fence of the turn that this process holds; 0 without a turn
+	sync  string // synchronous_commit of its transaction
 	lines lines
 	// attempt names the last attempt to write the lines. After a lost connection
 	// the server may still carry it out, so it is revoked before the next attempt.
@@ -55,22 +56,29 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, 
 	if err != nil {
 		return driver.Result{}, fail("append", ref, err)
 	}
-	res, err := d.append(ctx, ref, func(ctx context.Context, c *call) error {
+	res, err := d.append(d.joining(ctx), ref, func(ctx context.Context, c *call) error {
 		c.at, c.lines = at, lines
 		if decide == nil || len(all) > 0 {
-			conn, err := d.acquire(ctx)
-			if err != nil {
-				return err
-			}
-			err = d.send(ctx, conn, c)
-			conn.Release()
-			if err != nil || decide == nil || c.out.status != "conflict" {
+			if err := d.sendAlone(ctx, c); err != nil || decide == nil || c.out.status != "conflict" {
 				return err
 			}
 		}
 		return d.decided(ctx, c, decide)
 	})
 	return res, fail("append", ref, err)
+}
+
+// sendAlone sends a call, in a transaction of its own unless ctx belongs to one.
+func (d *Driver) sendAlone(ctx context.Context, c *call) error {
+	if tx, ok := d.inside(ctx); ok {
+		return d.send(ctx, tx, c)
+	}
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return d.send(ctx, conn, c)
 }
 
 // decided appends the lines that decide returns. It first appends no lines, which locks the
@@ -82,7 +90,7 @@ func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Conte
 		if err := d.send(ctx, tx, c); err != nil || c.out.status != "ok" {
 			return err
 		}
-		decided, err := decide(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body.Int64, c.out.start.Int64))
+		decided, err := decide(context.WithValue(ctx, inside{d}, scope{tx, d.mode(ctx)}), cursorOf(c.out.body.Int64, c.out.start.Int64))
 		if err == nil {
 			c.lines, err = linesOf(decided)
 		}
@@ -109,8 +117,12 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 	defer cancel()
 	var c *call
 	for again := true; again; again = errors.Is(err, errLeaseLost) && c.fence != d.fence(ref) { // the turn was released during the append
-		c = &call{ref: ref, body: d.known(ref), fence: d.fence(ref)}
-		err = d.persist(ctx, func(ctx context.Context) error { return write(ctx, c) }, c.settled(d))
+		c = &call{ref: ref, body: d.known(ref), fence: d.fence(ref), sync: d.sync}
+		if tx, ok := d.inside(ctx); ok {
+			err = d.appendIn(ctx, tx, c, write)
+		} else {
+			err = d.persist(ctx, func(ctx context.Context) error { return write(ctx, c) }, c.settled(d))
+		}
 		if err == nil {
 			err = d.verdict(c)
 		}
@@ -118,7 +130,7 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 	if err != nil {
 		return res, err
 	}
-	if len(c.lines.ids) > 0 {
+	if _, ok := d.inside(ctx); len(c.lines.ids) > 0 && !ok { // else the server notifies at the commit
 		d.changed(ref)
 	}
 	return driver.Result{Start: cursorOf(c.out.body.Int64, c.out.start.Int64), End: cursorOf(c.out.body.Int64, c.out.end.Int64)}, nil
@@ -175,7 +187,7 @@ func (d *Driver) send(ctx context.Context, q interface {
 	}
 	c.attempt = newAttempt()
 	l := &c.lines
-	args := d.args([]any{c.ref.Agent, c.ref.ID, body, c.fence, d.sync, lockWait(ctx), c.attempt, at, l.ids, l.data})
+	args := d.args(ctx, []any{c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data})
 	if args[0] == pgx.QueryExecModeCacheStatement {
 		return q.QueryRow(ctx, d.sql.Replace(callAppend), args...).Scan(c.out.fields())
 	}
@@ -211,25 +223,4 @@ func (d *Driver) look(ctx context.Context, ref driver.Ref, id string, data []byt
 		err = verdict{driver.ErrArchived} // the line may be in a block
 	}
 	return *seq != nil, err
-}
-
-// inside is the context key of the transaction in which a decide function runs. Scans of
-// that function use the transaction: a call never waits for a second connection while it
-// holds one.
-type inside struct{ d *Driver }
-
-// decidingIn returns the transaction of the decide function that ctx belongs to, if any.
-func (d *Driver) decidingIn(ctx context.Context) (pgx.Tx, bool) {
-	tx, ok := ctx.Value(inside{d}).(pgx.Tx)
-	return tx, ok
-}
-
-// transaction runs do in a transaction.
-func (d *Driver) transaction(ctx context.Context, do func(pgx.Tx) error) error {
-	conn, err := d.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do) // the role may have another default
 }

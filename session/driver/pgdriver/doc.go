@@ -28,6 +28,10 @@
 //	store := session.OpenDriver(d, &session.Options{Filters: []session.Filter{blobs.Filter(d.Blobs(), nil)}})
 //	known, err := memory.Open(d.Memories(), nil)
 //
+// # Transactions
+//
+// [WithTx] makes appends a part of the caller's transaction.
+//
 // # Turns
 //
 // The turn lock is a lease with an end. A process may pause for longer than Options.Lease,

@@ -164,17 +164,6 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// args puts the query mode before the arguments of a statement. On a direct connection
-// statements are prepared once, which saves planning. A pooler in transaction mode may give
-// each statement to another process of the server, so there they are not prepared.
-func (d *Driver) args(args []any) []any {
-	mode := pgx.QueryExecModeExec
-	if d.direct.Load() {
-		mode = pgx.QueryExecModeCacheStatement
-	}
-	return append([]any{mode}, args...)
-}
-
 // A query is one statement that yields one row.
 type query struct {
 	d    *Driver
@@ -201,8 +190,8 @@ func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 func (q query) Scan(to ...any) error {
 	ctx, cancel := reading(q.ctx)
 	defer cancel()
-	if tx, ok := q.d.decidingIn(ctx); ok {
-		return tx.QueryRow(ctx, q.sql, q.d.args(q.args)...).Scan(to...)
+	if tx, ok := q.d.inside(ctx); ok {
+		return tx.QueryRow(ctx, q.sql, q.d.args(ctx, q.args)...).Scan(to...)
 	}
 	return q.d.persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, nil)
 }
@@ -213,7 +202,7 @@ func (q query) once(ctx context.Context, to ...any) error {
 		return err
 	}
 	defer conn.Release()
-	return conn.QueryRow(ctx, q.sql, q.d.args(q.args)...).Scan(to...)
+	return conn.QueryRow(ctx, q.sql, q.d.args(ctx, q.args)...).Scan(to...)
 }
 
 // rows passes the rows of a query to take. If the connection is lost, it repeats the query
@@ -226,7 +215,7 @@ func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string
 		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	},
 	) error {
-		rows, err := q.Query(ctx, d.sql.Replace(sql), d.args(args)...)
+		rows, err := q.Query(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
 		if err != nil {
 			return err
 		}
@@ -236,7 +225,7 @@ func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string
 		}
 		return rows.Err()
 	}
-	if tx, ok := d.decidingIn(ctx); ok {
+	if tx, ok := d.inside(ctx); ok {
 		return ask(ctx, tx)
 	}
 	return d.persist(ctx, func(ctx context.Context) error { return ask(ctx, d.pool) }, nil)
@@ -246,12 +235,16 @@ func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string
 func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
 	ctx, cancel := writing(ctx)
 	defer cancel()
-	if tx, ok := d.decidingIn(ctx); ok { // a sweep of blobs inside decide
-		tag, err := tx.Exec(ctx, d.sql.Replace(sql), d.args(args)...)
-		return tag.RowsAffected(), err
+	if tx, ok := d.inside(ctx); ok { // a sweep of blobs inside decide
+		err := pgx.BeginFunc(ctx, tx, func(point pgx.Tx) error { // a failure must not end the transaction
+			tag, err := point.Exec(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
+			affected = tag.RowsAffected()
+			return err
+		})
+		return affected, err
 	}
 	err = d.persist(ctx, func(ctx context.Context) error {
-		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), d.args(args)...)
+		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
 		affected = tag.RowsAffected()
 		return err
 	}, nil)

@@ -82,7 +82,7 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 	old := s.body
 	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = pg_catalog.nextval('{s}.bodies'), lines = $3, rev = $4,
 		updated_s = $5, updated_ns = $6, row = $7 WHERE agent = $1 AND id = $2 RETURNING body`),
-		s.d.args([]any{s.row.Agent, s.row.ID, len(all), h.Rev, seconds, nanoseconds, text})...)
+		s.d.args(s.ctx, []any{s.row.Agent, s.row.ID, len(all), h.Rev, seconds, nanoseconds, text})...)
 	if err := row.Scan(&s.body); err != nil {
 		return 0, err
 	}

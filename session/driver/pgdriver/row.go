@@ -48,7 +48,7 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 		return driver.Row{}, fail("get", ref, err)
 	}
 	defer d.ops.Done()
-	row, err := d.get(ctx, ref)
+	row, err := d.get(d.joining(ctx), ref)
 	return row, fail("get", ref, err)
 }
 
@@ -75,7 +75,7 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 		return fail("put", ref, err)
 	}
 	defer d.ops.Done()
-	return fail("put", ref, d.put(ctx, ref, row))
+	return fail("put", ref, d.put(d.joining(ctx), ref, row))
 }
 
 func (d *Driver) put(ctx context.Context, ref driver.Ref, row driver.Row) error {

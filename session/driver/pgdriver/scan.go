@@ -71,7 +71,7 @@ func found(rows pgx.Rows, archived bool, from, to int64) (lines []storedLine, er
 // reads a page at a time, and keeps no connection between two pages.
 func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		if err := d.scan(ctx, ref, from, dir, func(rec transcript.Record) bool { return !driver.Keeps(keep, rec) || yield(rec, nil) }); err != nil {
+		if err := d.scan(d.joining(ctx), ref, from, dir, func(rec transcript.Record) bool { return !driver.Keeps(keep, rec) || yield(rec, nil) }); err != nil {
 			yield(transcript.Record{}, fail("scan", ref, err))
 		}
 	}

@@ -68,7 +68,7 @@ func (s *still) lock(ref driver.Ref) error {
 	}
 	row, err := readRow(s.tx.QueryRow(s.ctx, s.d.sql.Replace("SELECT "+rowColumns+`, t.body, t.lines,
 			t.turn IS NOT NULL AND t.turn_until >= clock_timestamp()
-		FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2`), s.d.args([]any{ref.Agent, ref.ID})...),
+		FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2`), s.d.args(s.ctx, []any{ref.Agent, ref.ID})...),
 		&s.body, &s.lines, &s.busy)
 	if err != nil {
 		return err
@@ -96,14 +96,14 @@ func (s *still) allow(at driver.Cursor) error {
 }
 
 func (s *still) exec(sql string, args ...any) error {
-	_, err := s.tx.Exec(s.ctx, s.d.sql.Replace(sql), s.d.args(args)...)
+	_, err := s.tx.Exec(s.ctx, s.d.sql.Replace(sql), s.d.args(s.ctx, args)...)
 	return err
 }
 
 // page returns the next lines after the first lines of the session.
 func (s *still) page(first int64) ([]storedLine, error) {
 	query := s.d.pageQuery(s.row.Archived, driver.Forward)
-	rows, err := s.tx.Query(s.ctx, query, s.d.args([]any{s.body, first, s.lines, pageLines, pageBytes})...)
+	rows, err := s.tx.Query(s.ctx, query, s.d.args(s.ctx, []any{s.body, first, s.lines, pageLines, pageBytes})...)
 	if err != nil {
 		return nil, err
 	}

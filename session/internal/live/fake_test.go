@@ -144,7 +144,7 @@ func keyed(t testing.TB, key string, ids ...string) *live.Job {
 
 // submit writes a job and returns its error.
 func (p *process) submit(ref driver.Ref, j *live.Job) error {
-	s := p.Acquire(ref)
+	s := p.Acquire(context.Background(), ref)
 	defer p.Release(s)
 	s.Submit(j)
 	return j.Done.Err
@@ -171,7 +171,7 @@ func (p *process) lines(ref driver.Ref) string {
 // shown returns the IDs of the history in a process.
 func (p *process) shown(ref driver.Ref) string {
 	p.t.Helper()
-	s := p.Acquire(ref)
+	s := p.Acquire(context.Background(), ref)
 	defer p.Release(s)
 	var ids []string
 	read := func() error {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -15,6 +16,8 @@ type outline struct {
 	replay.Outline
 }
 
+func newOutline(ref driver.Ref) *outline { return &outline{ref: ref, lock: make(chan struct{}, 1)} }
+
 // mostOutlines is how many outlines are kept.
 const mostOutlines = 8
 
@@ -24,14 +27,17 @@ type outlines struct {
 	list []*outline // the one used last comes first
 }
 
-// of returns the outline of a session.
-func (all *outlines) of(ref driver.Ref) *outline {
+// of returns the outline of a session. If ctx is tentative, the outline is not kept.
+func (all *outlines) of(ctx context.Context, ref driver.Ref) *outline {
+	if driver.IsTentative(ctx) {
+		return newOutline(ref)
+	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	i := slices.IndexFunc(all.list, func(o *outline) bool { return o.ref == ref })
 	if i < 0 {
 		i = min(len(all.list), mostOutlines-1)
-		all.list = append(all.list[:i], &outline{ref: ref, lock: make(chan struct{}, 1)})
+		all.list = append(all.list[:i], newOutline(ref))
 	}
 	o := all.list[i]
 	copy(all.list[1:], all.list[:i])

@@ -116,7 +116,7 @@ func TestQueueIsLeft(t *testing.T) {
 		first.Ctx, second.Ctx = ctx, ctx
 		done := p.begin(ref, first)
 		synctest.Wait()
-		s := p.Acquire(ref)
+		s := p.Acquire(context.Background(), ref)
 		tried := make(chan bool)
 		go func() { tried <- s.Submit(second) }()
 		third := p.begin(ref, job(t, "c"))
@@ -319,7 +319,7 @@ func TestAlone(t *testing.T) {
 // Compactions of one session wait for each other.
 func TestCompact(t *testing.T) {
 	p, ref := one(t)
-	s := p.Acquire(ref)
+	s := p.Acquire(context.Background(), ref)
 	defer p.Release(s)
 	free, err := s.Compact(t.Context())
 	require.NoError(t, err)

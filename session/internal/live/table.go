@@ -30,14 +30,18 @@ func NewTable(o *Options) *Table {
 	return &Table{o: o, states: map[driver.Ref]*State{}, order: list.New()}
 }
 
-// Acquire returns the state of a session for use until Release.
-func (t *Table) Acquire(ref driver.Ref) *State {
+// Acquire returns the state of a session for use until Release. If ctx is tentative, no
+// other call gets it.
+func (t *Table) Acquire(ctx context.Context, ref driver.Ref) *State {
+	if driver.IsTentative(ctx) {
+		return t.newState(ref)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.states[ref]
 	switch {
 	case s == nil:
-		s = &State{o: t.o, ref: ref, Reader: replay.New(&t.o.Options), compacting: make(chan struct{}, 1)}
+		s = t.newState(ref)
 		t.states[ref] = s
 		s.place = t.order.PushFront(s)
 	case s.users == 0:
@@ -45,6 +49,10 @@ func (t *Table) Acquire(ref driver.Ref) *State {
 	}
 	s.users++
 	return s
+}
+
+func (t *Table) newState(ref driver.Ref) *State {
+	return &State{o: t.o, ref: ref, Reader: replay.New(&t.o.Options), compacting: make(chan struct{}, 1)}
 }
 
 // Has reports whether a session is in the table.
@@ -57,6 +65,9 @@ func (t *Table) Has(ref driver.Ref) bool {
 // Release ends the use of a state. A stale one leaves the table. If too many are unused,
 // so does the one released first, and its row is put.
 func (t *Table) Release(s *State) {
+	if s.place == nil { // it never was in the table
+		return
+	}
 	t.mu.Lock()
 	s.users--
 	var left *State
@@ -125,7 +136,7 @@ func (t *Table) Alone(ctx context.Context, refs []driver.Ref, do func() error) e
 	if len(refs) == 0 {
 		return do()
 	}
-	s := t.Acquire(refs[0])
+	s := t.Acquire(context.Background(), refs[0])
 	defer t.Release(s)
 	if _, err := s.queue.join(&Job{Ctx: ctx, alone: true}); err != nil {
 		return err
@@ -151,7 +162,7 @@ func (t *Table) PutRows(ctx context.Context, agent string, fill bool) {
 // Refresh returns the row of a session with every line, and puts it unless the store is
 // read-only. If the session cannot be read, Refresh returns the known row.
 func (t *Table) Refresh(ctx context.Context, known driver.Row) driver.Row {
-	s, row := t.Acquire(known.Ref()), known
+	s, row := t.Acquire(ctx, known.Ref()), known
 	defer t.Release(s)
 	err := s.Do(func() (err error) {
 		if err = s.Sync(ctx); err == nil {
@@ -190,7 +201,7 @@ func (t *Table) Scan(ctx context.Context, ref driver.Ref) replay.Scan {
 // Places returns the places of entries in the history of a session by its outline, which it
 // may keep for the next call.
 func (t *Table) Places(ctx context.Context, ref driver.Ref, entryIDs []string) (map[string]rebuild.Where, error) {
-	o := t.outlines.of(ref)
+	o := t.outlines.of(ctx, ref)
 	select {
 	case o.lock <- struct{}{}:
 		defer func() { <-o.lock }()

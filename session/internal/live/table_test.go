@@ -35,7 +35,7 @@ func TestEviction(t *testing.T) {
 		}
 		return strings.TrimSpace(ids)
 	}
-	use := func(i int) { p.Release(p.Acquire(refs[i])) }
+	use := func(i int) { p.Release(p.Acquire(context.Background(), refs[i])) }
 	use(0)
 	use(1)
 	require.Equal(t, "s0 s1", has())
@@ -43,7 +43,7 @@ func TestEviction(t *testing.T) {
 	use(2)
 	require.Equal(t, "s0 s2", has())
 	require.NoError(t, p.submit(refs[0], job(t, "a")))
-	held, again := p.Acquire(refs[2]), p.Acquire(refs[2])
+	held, again := p.Acquire(context.Background(), refs[2]), p.Acquire(context.Background(), refs[2])
 	require.Same(t, held, again)
 	use(3)
 	require.Equal(t, "s0 s2 s3", has())
@@ -64,10 +64,10 @@ func TestEviction(t *testing.T) {
 	// A stale state leaves at once, unless it is in use.
 	p.Forget(refs[4])
 	require.Equal(t, "s2", has())
-	held = p.Acquire(refs[2])
+	held = p.Acquire(context.Background(), refs[2])
 	p.Forget(refs[2])
 	require.Equal(t, "s2", has())
-	require.Same(t, held, p.Acquire(refs[2]))
+	require.Same(t, held, p.Acquire(context.Background(), refs[2]))
 	p.Release(held)
 	require.Equal(t, "s2", has())
 	p.Release(held)
@@ -107,7 +107,7 @@ func TestRows(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []any{"a title", 4}, []any{row.Title, row.Messages})
 
-	s := p.Acquire(ref)
+	s := p.Acquire(context.Background(), ref)
 	defer p.Release(s)
 	p.puts = nil
 	require.False(t, s.PutRow(t.Context(), false))
@@ -155,7 +155,7 @@ func TestRowsFail(t *testing.T) {
 		p.PutRows(t.Context(), "", true)
 		require.Len(t, p.puts, test.again, "%v", test.err)
 		if test.locked {
-			s := p.Acquire(refs[0])
+			s := p.Acquire(context.Background(), refs[0])
 			p.put = test.err
 			s.RowDue()
 			require.True(t, s.PutRow(t.Context(), true))
@@ -174,7 +174,7 @@ func TestRowThatLacksLines(t *testing.T) {
 	c.Entries[0].Body = transcript.Compaction{Summary: "s", FirstKept: "e19", CoversTo: "e18", TurnsBefore: 1}
 	require.NoError(t, a.submit(ref, c))
 	require.NoError(t, b.submit(ref, job(t, "d")))
-	s := b.Acquire(ref)
+	s := b.Acquire(context.Background(), ref)
 	defer b.Release(s)
 	s.PutRow(t.Context(), false)
 	require.Empty(t, b.puts)
@@ -195,7 +195,7 @@ func TestSync(t *testing.T) {
 	c.Entries[0].Body = transcript.Compaction{Summary: "s", FirstKept: "e5", CoversTo: "e4", TurnsBefore: 4}
 	require.NoError(t, a.submit(ref, c))
 	require.Equal(t, "e5", b.shown(ref))
-	s := b.Acquire(ref)
+	s := b.Acquire(context.Background(), ref)
 	defer b.Release(s)
 	whole := func() (whole bool) {
 		require.NoError(t, s.Do(func() error { whole = s.Whole(); return nil }))
@@ -230,7 +230,7 @@ func TestNews(t *testing.T) {
 	again := keyed(t, "K", "x1", "x2")
 	require.NoError(t, b.submit(ref, again))
 	require.False(t, again.Done.Hit)
-	s := b.Acquire(ref)
+	s := b.Acquire(context.Background(), ref)
 	defer b.Release(s)
 	news := s.TakeNews()
 	require.Len(t, news, 1, "of an own append that nothing has read")
@@ -304,7 +304,7 @@ func TestModel(t *testing.T) {
 			case 1, 2:
 				j = keyed(t, fmt.Sprint("K", rnd.IntN(12)), p.id(), p.id())
 			case 3:
-				s := p.Acquire(ref)
+				s := p.Acquire(context.Background(), ref)
 				j.Decide = func(context.Context) error {
 					if got := s.Fold.Head(); len(want) > 0 && got != want[len(want)-1] {
 						return fmt.Errorf("seed %d: the head is %s, not %s", seed, got, want[len(want)-1])

@@ -42,7 +42,7 @@ func TestRememberedKey(t *testing.T) {
 		if i == 0 {
 			require.Zero(t, p.scans, "the key of an own append")
 		}
-		s := p.Acquire(ref)
+		s := p.Acquire(context.Background(), ref)
 		at, held := s.PlaceOf("K")
 		require.Nil(t, held)
 		require.LessOrEqual(t, at, first.Done.Start)
@@ -71,7 +71,7 @@ func TestAppendReadsNothing(t *testing.T) {
 func TestDecide(t *testing.T) {
 	a, b, ref := two(t)
 	require.NoError(t, a.submit(ref, job(t, "a")))
-	s := a.Acquire(ref)
+	s := a.Acquire(context.Background(), ref)
 	defer a.Release(s)
 	var saw []string
 	j := job(t, "d")
@@ -192,7 +192,7 @@ func TestCannotRead(t *testing.T) {
 	a, b, ref := two(t)
 	require.NoError(t, a.submit(ref, job(t, "a")))
 	sync := func(p *process) error {
-		s := p.Acquire(ref)
+		s := p.Acquire(context.Background(), ref)
 		defer p.Release(s)
 		return s.Do(func() error { return s.Sync(t.Context()) })
 	}
@@ -204,7 +204,7 @@ func TestCannotRead(t *testing.T) {
 	require.NoError(t, a.submit(ref, job(t, "b")))
 	b.scan = diskGone
 	require.ErrorIs(t, sync(b), errDisk)
-	s := b.Acquire(ref)
+	s := b.Acquire(context.Background(), ref)
 	s.Forget()
 	s.RowDue()
 	s.PutRow(t.Context(), true)

@@ -451,6 +451,7 @@ func (r *Reader) Row(scan Scan) (driver.Row, error) {
 	row := r.row
 	row.Size, row.Turns, row.TokenEstimate = int64(r.Next), r.Fold.Turns(), r.stored.Count(r.Fold)
 	row.Waits = string(r.Fold.Pending().Waits())
+	row.Values, row.Unlisted = listed(r.Fold.Standing().Values)
 	return row, nil
 }
 

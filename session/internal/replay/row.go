@@ -1,11 +1,14 @@
 package replay
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/title"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -80,10 +83,34 @@ func spent(row *driver.Row, f transcript.MessageLine) {
 	row.Usage = sum
 }
 
+// maxListed is how many bytes the listed values of a row may have, names included.
+const maxListed = 4 << 10
+
+// listed returns the listed values that fit into a row, those set last first, and how
+// many do not fit.
+func listed(values []rebuild.Value) (list map[string]json.RawMessage, left int) {
+	size := 0
+	for _, v := range slices.Backward(values) {
+		if !v.Listed {
+			continue
+		}
+		text, err := json.Marshal(v.Value) // as the index would write it
+		if n := size + len(v.Name) + len(text); err == nil && n <= maxListed && utf8.ValidString(v.Name) {
+			if list == nil {
+				list = map[string]json.RawMessage{}
+			}
+			size, list[v.Name] = n, text
+		} else {
+			left++
+		}
+	}
+	return list, left
+}
+
 // ApplyMeta writes the metadata into a row.
 func ApplyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Title != nil {
-		row.Title, row.TitleByHand, row.TitledAt = *m.Title, m.TitleBy != transcript.ByModel, row.Messages
+		row.Title, row.TitleByHand, row.TitledAt = title.Clean(*m.Title), m.TitleBy != transcript.ByModel, row.Messages
 	}
 	if m.Labels != nil {
 		row.Labels = slices.Clone(m.Labels)

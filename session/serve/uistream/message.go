@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -207,46 +206,32 @@ type state struct{ head, rewind string }
 // messages returns the messages of a session, equal to the messages that the client makes
 // of the streams of all answers, and the state that it read first.
 func messages(ctx context.Context, s *session.Session) (all []message, at state, err error) {
-	idem, text := "", "" // the key of the append, and the last answered text
-	names, decisions, ended := map[string]string{}, map[string]transcript.Decision{}, map[string]bool{}
-	for e, err := range s.Entries(ctx, "") {
-		if err != nil {
-			return nil, at, err
-		}
-		if transcript.IsHead(e.Type()) {
-			at.head = e.ID
-		}
-		if e.Part <= 1 {
-			idem = e.Idem
-		}
-		switch b := e.Body.(type) {
-		case transcript.Queued:
-			if key, ok := strings.CutPrefix(idem, "http:"+keyPrefix); ok {
-				names[e.ID], _, _ = strings.Cut(key, "\n")
-			}
-		case transcript.MessageLine:
-			text = cmp.Or(b.Queued, text)
-		case transcript.Rewind:
-			at.rewind = e.ID
-		case transcript.Decision:
-			decisions[b.Call+"\n"+b.CallID] = b
-		case transcript.Interrupt:
-			if b.Ended != "" { // no call waits after its turn
-				ended[text] = true
-				maps.DeleteFunc(decisions, func(_ string, d transcript.Decision) bool { return d.Verdict == transcript.Hold })
-			}
-		}
-	}
-	r := reader{all: []message{}, names: names, decisions: decisions, ended: ended, last: s.Ref().ID}
-	if err = said.Each(ctx, s, r.add); err != nil {
+	r := reader{all: []message{}, names: map[string]string{}, decisions: map[string]transcript.Decision{}, ended: map[string]bool{}, before: map[string]string{}}
+	if err := r.scan(ctx, s); err != nil {
 		return nil, at, err
 	}
-	r.end()
-	pending, err := s.Pending(ctx)
-	for _, queued := range pending.Queued {
-		r.user(queued.Entry, queued.Message.Content)
+	at = r.at
+	pending, err := s.Pending(ctx) // first: a text that is drained afterwards is also an entry
+	if err != nil {
+		return nil, at, err
 	}
-	return r.all, at, err
+	var entries []transcript.Entry
+	if err := said.Each(ctx, s, func(e transcript.Entry) { entries = append(entries, e) }); err != nil {
+		return nil, at, err
+	}
+	if err := r.scan(ctx, s); err != nil { // the names of later texts
+		return nil, at, err
+	}
+	for _, e := range entries {
+		r.add(e)
+	}
+	r.end()
+	for _, queued := range pending.Queued {
+		if !slices.ContainsFunc(r.all, func(m message) bool { return m.text == queued.Entry }) {
+			r.user(queued.Entry, queued.Message.Content)
+		}
+	}
+	return r.all, at, nil
 }
 
 // A reader makes messages of the entries of a conversation.
@@ -255,7 +240,57 @@ type reader struct {
 	names     map[string]string              // the client's IDs of queued texts
 	decisions map[string]transcript.Decision // the last ones, by call
 	ended     map[string]bool                // queued texts whose turns ended early
-	last      string                         // the entry before
+	before    map[string]string              // the entries before the appends of entries
+
+	at         state
+	scanned    string // the last entry that scan read
+	last, idem string // the entry before its append, and the key of the append
+	text       string // the last answered text
+}
+
+// scan reads the entries since the last scan.
+func (r *reader) scan(ctx context.Context, s *session.Session) error {
+	for e, err := range s.Entries(ctx, r.scanned) {
+		if err != nil {
+			return err
+		}
+		if e.Part <= 1 {
+			r.idem, r.last = e.Idem, r.scanned
+		}
+		r.scanned = e.ID
+		if transcript.IsHead(e.Type()) {
+			r.at.head = e.ID
+		}
+		switch b := e.Body.(type) {
+		case transcript.Queued:
+			if key, ok := strings.CutPrefix(r.idem, "http:"+keyPrefix); ok {
+				r.names[e.ID], _, _ = strings.Cut(key, "\n")
+			}
+		case transcript.MessageLine:
+			r.text = cmp.Or(b.Queued, r.text)
+			r.before[cmp.Or(b.Queued, e.ID)] = r.last
+		case transcript.Rewind:
+			r.at.rewind = e.ID
+		case transcript.Decision:
+			r.decisions[b.Call+"\n"+b.CallID] = b
+		case transcript.Interrupt:
+			if b.Ended != "" {
+				r.ended[r.text] = true
+				r.deny()
+			}
+		}
+	}
+	return nil
+}
+
+// deny denies calls that still wait at the end of their turn.
+func (r *reader) deny() {
+	for call, d := range r.decisions {
+		if d.Verdict == transcript.Hold {
+			d.Verdict = transcript.Reject
+			r.decisions[call] = d
+		}
+	}
 }
 
 func (r *reader) add(e transcript.Entry) {
@@ -273,14 +308,13 @@ func (r *reader) add(e transcript.Entry) {
 	default:
 		r.user(cmp.Or(line.Queued, e.ID), line.Content)
 	}
-	r.last = e.ID
 }
 
 func (r *reader) user(text string, content []transcript.Block) {
 	r.end()
 	r.all = append(r.all, message{
 		ID: cmp.Or(r.names[text], text), Role: transcript.RoleUser, Parts: partsOf(content),
-		content: content, text: text, before: r.last,
+		content: content, text: text, before: r.before[text],
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/convolog/convolog/session"
@@ -15,9 +16,18 @@ import (
 // An object holds the members of a chunk, which is one event of a stream.
 type object = map[string]any
 
-// stream streams the turn of a queued text from its beginning, or from the frame after
-// seen. If the server stops first, the connection is cut, and the client asks again.
-func stream(q *serve.Request, s *session.Session, text, seen string) error {
+// stream streams the turn of a queued text from its beginning. If the server stops first,
+// the connection is cut, and the client asks again.
+func stream(q *serve.Request, s *session.Session, text string) error {
+	lost, err := q.Lost(s)
+	if err != nil {
+		return err
+	}
+	return streamAfter(q, s, text, "", lost)
+}
+
+// streamAfter is like stream, from the frame after seen.
+func streamAfter(q *serve.Request, s *session.Session, text, seen string, lost []string) error {
 	q.Header.Del("Last-Event-ID") // every stream is a replay
 	q.URL.RawQuery = ""
 	t, err := q.Turn(s, text)
@@ -25,18 +35,19 @@ func stream(q *serve.Request, s *session.Session, text, seen string) error {
 		return err
 	}
 	q.Writer.Header().Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
-	m := mapper{open: map[string]bool{}, held: map[string]bool{}}
+	m := mapper{lost: lost, open: map[string]bool{}, held: map[string]string{}}
 	q.Stream(func(ctx context.Context, send func(id, name string, data any) error) error {
 		m.sends = func(members object) error { return send("", "", members) }
 		m.send("start", object{"messageId": answerID(text)})
 		m.seen = seen
 		for f := range t.Frames(ctx) {
-			if m.add(f) { // a replay may contain the decisions
-				if waits, err := q.Waits(s); err != nil {
-					return err
-				} else if waits {
-					m.finish() // the client decides
-				}
+			m.add(f)
+			rests, err := m.rests(q, s)
+			if err != nil {
+				return err
+			}
+			if rests {
+				m.finish() // the client decides
 			}
 			if m.step == over || m.err != nil {
 				break
@@ -59,10 +70,11 @@ type mapper struct {
 	seen  string // the client received the chunks of all frames up to this one
 
 	step  step
-	text  string          // the ID of the open text part
-	parts int             // the number of parts with an ID
-	open  map[string]bool // calls without a result or a decision, by their IDs
-	held  map[string]bool // calls that wait for a person, by their entries
+	text  string            // the ID of the open text part
+	parts int               // the number of parts with an ID
+	open  map[string]bool   // calls without a result or a decision, by their IDs
+	lost  []string          // the IDs of calls that no server runs
+	held  map[string]string // IDs of calls that wait for a person, by their entries
 
 	total  metadata
 	stop   transcript.StopReason
@@ -87,8 +99,19 @@ func (m *mapper) send(kind string, members object) {
 	}
 }
 
-// add sends the chunks of a frame, and reports whether only held calls are unfinished.
-func (m *mapper) add(f serve.Frame) (rests bool) {
+// rests reports whether the turn waits for decisions, and the client received every
+// request. A replay may contain requests that are decided.
+func (m *mapper) rests(q *serve.Request, s *session.Session) (bool, error) {
+	if m.step == over || m.seen != "" || len(m.held) == 0 || slices.Contains(slices.Collect(maps.Values(m.open)), true) {
+		return false, nil
+	}
+	waits, err := q.Waits(s)
+	slices.Sort(waits)
+	return slices.Equal(waits, slices.Sorted(maps.Keys(m.held))), err
+}
+
+// add sends the chunks of a frame.
+func (m *mapper) add(f serve.Frame) {
 	switch f.Kind {
 	case "text":
 		m.begin()
@@ -111,7 +134,7 @@ func (m *mapper) add(f serve.Frame) (rests bool) {
 	case "call":
 		m.begin()
 		c, _ := f.Block.(transcript.ToolCallBlock)
-		m.open[c.ID] = true
+		m.open[c.ID] = !slices.Contains(m.lost, c.ID)
 		m.send("tool-input-available", object{"toolCallId": c.ID, "toolName": c.Name, "input": inputOf(c)})
 	case "result":
 		if r, ok := f.Block.(transcript.ToolResultBlock); ok {
@@ -135,13 +158,9 @@ func (m *mapper) add(f serve.Frame) (rests bool) {
 	case "end":
 		m.finish()
 	}
-	if m.seen != "" {
-		if m.seen == f.ID {
-			m.seen = ""
-		}
-		return false
+	if m.seen == f.ID {
+		m.seen = ""
 	}
-	return m.step != over && len(m.held) > 0 && len(m.open) == 0
 }
 
 func (m *mapper) part(kind string) string {
@@ -174,29 +193,37 @@ func (m *mapper) endText() {
 }
 
 func (m *mapper) result(r transcript.ToolResultBlock) {
-	delete(m.open, r.CallID)
 	if r.IsError {
-		m.send("tool-output-error", object{"toolCallId": r.CallID, "errorText": said.Result(r)})
+		m.sendOf(r.CallID, "tool-output-error", object{"errorText": said.Result(r)})
 		return
 	}
-	m.send("tool-output-available", object{"toolCallId": r.CallID, "output": outputOf(r)})
+	m.sendOf(r.CallID, "tool-output-available", object{"output": outputOf(r)})
+}
+
+// sendOf sends a chunk about a call, which is not open any more. The client refuses chunks
+// about calls of earlier answers, such as a late result.
+func (m *mapper) sendOf(call, kind string, members object) {
+	if _, ok := m.open[call]; ok {
+		m.open[call] = false
+		members["toolCallId"] = call
+		m.send(kind, members)
+	}
 }
 
 // decide sends a decision. An approval that the client did not ask for has no chunk.
 func (m *mapper) decide(d transcript.Decision) {
-	delete(m.open, d.CallID)
-	asked := m.held[d.Call]
+	_, asked := m.held[d.Call]
 	if d.Verdict == transcript.Hold {
-		m.held[d.Call] = true
-		m.send("tool-approval-request", object{"approvalId": d.Call, "toolCallId": d.CallID})
+		m.held[d.Call] = d.CallID
+		m.sendOf(d.CallID, "tool-approval-request", object{"approvalId": d.Call})
 		return
 	}
 	delete(m.held, d.Call)
-	if asked {
+	if _, ok := m.open[d.CallID]; ok && asked {
 		m.send("tool-approval-response", object{"approvalId": d.Call, "approved": d.Verdict == transcript.Approve, "reason": d.Reason})
 	}
 	if d.Verdict == transcript.Reject {
-		m.send("tool-output-denied", object{"toolCallId": d.CallID})
+		m.sendOf(d.CallID, "tool-output-denied", object{})
 	}
 }
 
@@ -206,9 +233,14 @@ var finishReasons = map[transcript.StopReason]string{
 	transcript.StopMaxTokens: "length", transcript.StopContextWindow: "length", transcript.StopRefusal: "content-filter",
 }
 
-// finish sends the last chunks. An answer that was cut or stopped is interrupted; any
-// other failure is an error.
+// finish sends the last chunks. An answer that was cut or stopped is interrupted, and its
+// held calls are denied; any other failure is an error.
 func (m *mapper) finish() {
+	if m.failed != "" {
+		for _, call := range slices.Sorted(maps.Values(m.held)) {
+			m.sendOf(call, "tool-output-denied", object{})
+		}
+	}
 	m.end()
 	reason := cmp.Or(finishReasons[m.stop], "other")
 	switch m.failed {

@@ -104,14 +104,14 @@ func say(q *serve.Request, s *session.Session, id, place string, content []trans
 	if err != nil {
 		return err
 	}
-	return stream(q, s, text, "")
+	return stream(q, s, text)
 }
 
 // decided refuses a new message while a call waits for a decision. Its stream would not
 // end before the decision, and the client cannot decide while a stream is open.
 func decided(q *serve.Request, s *session.Session, id string) error {
 	waits, err := q.Waits(s)
-	if err != nil || !waits {
+	if err != nil || len(waits) == 0 {
 		return err
 	}
 	all, _, err := messages(q.Context(), s)
@@ -143,9 +143,10 @@ func again(q *serve.Request, s *session.Session, id string, content []transcript
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(m message) bool { return m.ID == id && m.Role == transcript.RoleUser })
-	if i >= 0 && !own && all[i].text != id && reflect.DeepEqual(all[i].Parts, partsOf(content)) {
-		return stream(q, s, all[i].text, "") // a repeated post
+	isUser := func(m message) bool { return m.Role == transcript.RoleUser }
+	i := slices.IndexFunc(all, func(m message) bool { return m.ID == id && isUser(m) })
+	if i >= 0 && !own && all[i].text != id && !slices.ContainsFunc(all[i+1:], isUser) && reflect.DeepEqual(all[i].Parts, partsOf(content)) {
+		return stream(q, s, all[i].text) // a repeated post
 	}
 	if running != "" {
 		return session.ErrBusy
@@ -161,7 +162,7 @@ func again(q *serve.Request, s *session.Session, id string, content []transcript
 	if err != nil {
 		return err
 	}
-	return stream(q, s, text, "")
+	return stream(q, s, text)
 }
 
 // approve records the decisions of a posted answer, and streams the rest of the turn.
@@ -170,6 +171,10 @@ func approve(q *serve.Request, s *session.Session, m message) error {
 	if err == nil && text == "" {
 		err = session.ErrConflict
 	}
+	if err != nil {
+		return err
+	}
+	lost, err := q.Lost(s) // before a decision starts a server
 	if err != nil {
 		return err
 	}
@@ -199,7 +204,7 @@ func approve(q *serve.Request, s *session.Session, m message) error {
 	if seen == "" {
 		return serve.Invalid("the last message is not of the user, and approves no call that waits")
 	}
-	return stream(q, s, text, seen)
+	return streamAfter(q, s, text, seen, lost)
 }
 
 func (sf surface) read(q *serve.Request) error {
@@ -230,7 +235,7 @@ func (sf surface) resume(q *serve.Request) error {
 		q.Writer.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return stream(q, s, text, "")
+	return stream(q, s, text)
 }
 
 func (sf surface) stop(q *serve.Request) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/session/serve/uistream"
@@ -108,12 +109,12 @@ type tester struct {
 
 func newTester(t testing.TB) *tester {
 	t.Helper()
-	return newTesterOf(t, scripted, nil)
+	return newTesterOf(t, scripted, memdriver.New(nil), nil)
 }
 
-func newTesterOf(t testing.TB, respond serve.Responder, opts *session.Options) *tester {
+func newTesterOf(t testing.TB, respond serve.Responder, d driver.Driver, opts *session.Options) *tester {
 	t.Helper()
-	store := session.OpenDriver(memdriver.New(nil), opts)
+	store := session.OpenDriver(d, opts)
 	sv, err := serve.New(store, &serve.Options{
 		Respond: respond, Surfaces: []serve.Surface{uistream.New("/api/chat", "main")}, Logger: slog.New(slog.DiscardHandler),
 		Auth: serve.Keys(map[string]serve.Principal{"ann": {Owner: "ann"}, "bob": {Owner: "bob"}, "root": {Admin: true}, "op": {Admin: true, Owner: "op"}}),
@@ -282,10 +283,12 @@ func TestApprovals(t *testing.T) {
 			{"type": "tool-find", "toolCallId": "?", "state": "approval-responded", "approval": object{"id": id, "approved": approved}},
 		}}, says("n", "picture")}}
 	}
-	require.Equal(t, append([]string{requests[1]}, finish("tool-calls", 1)...), k.post(decides(ids[0], true)), "the other call waits")
+	approved := `{"approvalId":"` + ids[0] + `","approved":true,"reason":"","type":"tool-approval-response"}`
+	require.Equal(t, append([]string{requests[1], approved}, finish("tool-calls", 1)...), k.post(decides(ids[0], true)), "the other call waits")
+	require.Equal(t, append(append(first[:5:5], approved), finish("tool-calls", 1)...), chunks(t, k.request("ann", "GET", "/c/stream", nil)), "after a reload")
 	require.Equal(t, http.StatusBadRequest, k.request("ann", "POST", "", object{"id": "c", "messages": []object{{"role": "assistant"}}}).StatusCode)
 	last := k.post(decides(ids[1], false))
-	require.Equal(t, `{"approvalId":"`+ids[0]+`","approved":true,"reason":"","type":"tool-approval-response"}`, last[0])
+	require.Equal(t, approved, last[0])
 	require.Contains(t, last, `{"toolCallId":"y","type":"tool-output-denied"}`)
 	require.Contains(t, last, `{"output":{"n":1},"toolCallId":"x","type":"tool-output-available"}`)
 	require.Equal(t, finish("stop", 2), last[len(last)-3:])
@@ -295,6 +298,84 @@ func TestApprovals(t *testing.T) {
 	parts = k.messages()[1]["parts"].([]any)
 	require.Equal(t, "output-available", parts[1].(object)["state"])
 	require.Equal(t, "output-denied", parts[2].(object)["state"])
+}
+
+// A turn is the turn of a server that does not exist any more.
+func (k *tester) turn() (*session.Session, func(calls ...string) []string) {
+	k.Helper()
+	k.post(object{"id": "c", "messages": []object{says("m", "picture")}})
+	s, err := k.store.Get(k.Context(), session.Ref{Agent: "main", ID: "c"})
+	require.NoError(k, err)
+	_, err = turn.Queue(k.Context(), s, transcript.UserText("two"))
+	require.NoError(k, err)
+	_, err = turn.Drain(k.Context(), s, 1)
+	require.NoError(k, err)
+	return s, func(calls ...string) []string {
+		k.Helper()
+		answer := transcript.Message{Role: transcript.RoleAssistant}
+		for _, id := range calls {
+			answer.Content = append(answer.Content, transcript.ToolCallBlock{ID: id, Name: "find", Input: json.RawMessage("{}")})
+		}
+		ids, err := s.Append(k.Context(), &transcript.Response{StopReason: transcript.StopToolUse, Message: answer})
+		require.NoError(k, err)
+		return ids[len(ids)-len(calls):]
+	}
+}
+
+// A server that dies while it runs a call leaves a held call of the same answer. The
+// stream does not wait for the other call: the client could not decide.
+func TestLostCall(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	s, calls := k.turn()
+	ids := calls("x", "y")
+	require.NoError(t, turn.Decide(t.Context(), s, ids[0], transcript.Hold, "policy", ""))
+	require.NoError(t, turn.Dispatch(t.Context(), s, ids[1]))
+	request := `{"approvalId":"` + ids[0] + `","toolCallId":"x","type":"tool-approval-request"}`
+	all := chunks(t, k.request("ann", "GET", "/c/stream", nil))
+	require.Equal(t, append([]string{request}, finish("tool-calls", 0)...), all[len(all)-4:])
+	rest := k.post(object{"id": "c", "messages": []object{{"id": "a", "role": "assistant", "parts": []object{
+		{"type": "tool-find", "toolCallId": "x", "state": "approval-responded", "approval": object{"id": ids[0], "approved": true}},
+	}}}})
+	require.Contains(t, rest, `{"output":{"n":1},"toolCallId":"x","type":"tool-output-available"}`)
+	require.Contains(t, rest, done)
+}
+
+// A replay continues after a request that was decided, up to the call that waits.
+func TestHeldTwice(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	s, calls := k.turn()
+	ids := calls("x", "y")
+	require.NoError(t, turn.Decide(t.Context(), s, ids[0], transcript.Hold, "policy", ""))
+	_, err := s.Append(t.Context(), transcript.ToolResult("y", "1"))
+	require.NoError(t, err)
+	require.NoError(t, turn.Decide(t.Context(), s, ids[0], transcript.Approve, "ann", ""))
+	_, err = s.Append(t.Context(), transcript.ToolResult("x", "2"))
+	require.NoError(t, err)
+	ids = calls("z")
+	require.NoError(t, turn.Decide(t.Context(), s, ids[0], transcript.Hold, "policy", ""))
+	all := chunks(t, k.request("ann", "GET", "/c/stream", nil))
+	require.Contains(t, all, `{"output":"2","toolCallId":"x","type":"tool-output-available"}`)
+	require.Contains(t, all, `{"approvalId":"`+ids[0]+`","toolCallId":"z","type":"tool-approval-request"}`)
+}
+
+// A late result of an earlier answer is in no stream: the client would refuse it.
+func TestLateResult(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	k.post(object{"id": "c", "messages": []object{says("m", "two")}})
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	resp := k.request("ann", "POST", "", object{"id": "c", "messages": []object{says("n", "waits")}})
+	readUntil(t, resp, "so far")
+	s, err := k.store.Get(t.Context(), session.Ref{Agent: "main", ID: "c"})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.ToolResult("x", "late"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	all := chunks(t, resp)
+	require.Contains(t, all, done)
+	require.NotContains(t, strings.Join(all, ""), "toolCallId")
 }
 
 // A stopped answer is interrupted, and keeps its text. A server that closes cuts streams
@@ -401,6 +482,35 @@ func TestAgain(t *testing.T) {
 	require.Len(t, all, 2)
 	require.Equal(t, "m1", all[0]["id"])
 	require.Equal(t, "right", all[1]["parts"].([]any)[1].(object)["text"])
+
+	// An edit that changes no word takes back later messages all the same.
+	k.post(object{"id": "c", "messages": []object{says("m3", "picture")}})
+	k.post(edit)
+	require.Len(t, k.messages(), 2)
+	require.NotEqual(t, all[1]["id"], k.messages()[1]["id"])
+}
+
+// An answer that is asked for anew takes back its turn alone: a prompt and a stop before
+// the message stay.
+func TestAgainBetween(t *testing.T) {
+	t.Parallel()
+	k := newTester(t)
+	k.post(object{"id": "c", "messages": []object{says("m1", "two")}})
+	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
+	k.post(object{"id": "c", "messageId": "m1", "messages": []object{says("m1", "two")}}) // until the end of the turn
+	s, err := k.store.Get(t.Context(), session.Ref{Agent: "main", ID: "c"})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.System{Text: "be brief"})
+	require.NoError(t, err)
+	k.post(object{"id": "c", "messages": []object{says("m2", "picture")}})
+	before := k.messages()
+	k.post(object{"id": "c", "trigger": "regenerate-message", "messages": []object{says("m2", "picture")}})
+	require.Equal(t, before[:3], k.messages()[:3])
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	text, err := json.Marshal(h)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "be brief")
 }
 
 // A user who takes an ID first reads no message of an administrator.
@@ -428,7 +538,8 @@ func TestAdministrators(t *testing.T) {
 	}
 }
 
-// A turn that is stopped while its calls wait asks for no decision.
+// A stop denies the calls that wait, in the stream and after a reload: nothing asks for a
+// decision.
 func TestStoppedWaiting(t *testing.T) {
 	t.Parallel()
 	k := newTester(t)
@@ -436,10 +547,13 @@ func TestStoppedWaiting(t *testing.T) {
 	waiting := k.messages()[1]["parts"].([]any)
 	require.Equal(t, "approval-requested", waiting[1].(object)["state"])
 	require.Equal(t, http.StatusOK, k.request("ann", "DELETE", "/c/stream", nil).StatusCode)
-	require.Contains(t, k.post(object{"id": "c", "messages": []object{says("m", "two")}}), `{"reason":"stopped","type":"abort"}`)
-	ended := k.messages()[1]["parts"].([]any)
-	require.Equal(t, "input-available", ended[1].(object)["state"])
-	require.NotContains(t, ended[1], "approval")
+	all := k.post(object{"id": "c", "messages": []object{says("m", "two")}})
+	require.Equal(t, []string{
+		`{"toolCallId":"x","type":"tool-output-denied"}`, `{"toolCallId":"y","type":"tool-output-denied"}`, `{"type":"finish-step"}`, `{"reason":"stopped","type":"abort"}`,
+	}, all[len(all)-6:len(all)-2])
+	for _, p := range k.messages()[1]["parts"].([]any)[1:] {
+		require.Equal(t, "output-denied", p.(object)["state"])
+	}
 }
 
 // A stop after the start of the stream ends the answer. Without a word, the answer is an

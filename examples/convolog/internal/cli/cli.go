@@ -81,14 +81,16 @@ func exitCode(err error) int {
 	_, mistaken := errors.AsType[*session.InputError](err)
 	refused, _ := errors.AsType[*problem](err)
 	_, several := errors.AsType[*search.AmbiguousError](err)
-	_, unreachable := errors.AsType[*net.OpError](err)
+	_, missing := errors.AsType[absentError](err)
+	socket, _ := errors.AsType[*net.OpError](err)
+	_, unresolved := errors.AsType[*net.DNSError](err)
 	_, unanswered := errors.AsType[*url.Error](err)
 	switch {
 	case usage || misnamed || mistaken || refused != nil && refused.Status == http.StatusBadRequest:
 		return exitUsage
 	case errors.Is(err, errFound):
 		return exitFound
-	case several || unreachable || unanswered || errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrNoEntry) || errors.Is(err, errNoServer):
+	case several || missing || unresolved || unanswered || socket != nil && socket.Op == "dial" || errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrNoEntry) || errors.Is(err, errNoServer):
 		return exitAbsent
 	}
 	return exitFailed
@@ -99,6 +101,14 @@ type usageError string
 
 // Error returns the text.
 func (e usageError) Error() string { return string(e) }
+
+// An absentError reports that a named session, call, folder or entry does not exist.
+type absentError string
+
+// Error returns the text.
+func (e absentError) Error() string { return string(e) }
+
+func absent(format string, args ...any) error { return absentError(fmt.Sprintf(format, args...)) }
 
 var errFound = errors.New("doctor has findings")
 
@@ -137,10 +147,10 @@ func (c *call) open(ctx context.Context) (backend, error) {
 	if err != nil && c.command.access == makes && c.dryRun {
 		return &folder{Store: session.OpenDriver(memdriver.New(nil), nil)}, nil
 	}
-	absent := err != nil && c.command.access != makes
-	f, err := openFolder(ctx, c.dir, absent || c.dryRun && c.command.access == makes || c.command.access == looks || c.command.access == looksOr, c.filters()...)
-	if absent && (err == nil || errors.Is(err, fs.ErrNotExist)) {
-		err = fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, fs.ErrNotExist)
+	noStore := err != nil && c.command.access != makes
+	f, err := openFolder(ctx, c.dir, noStore || c.dryRun && c.command.access == makes || c.command.access == looks || c.command.access == looksOr, c.filters()...)
+	if noStore && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		err = absent("there is no store in %q: name its folder with --dir, or a server with --url", c.dir)
 	}
 	return f, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/convolog/convolog/examples/internal/home"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 )
 
@@ -75,7 +76,7 @@ func commands() []command {
 		{"session delete", "SESSION", "now yes", changes, object, "Put a session into the trash. With --now delete it for good, after a question.", deleteSession},
 		{"session removed", "", "agent owner", looks, array, "List deleted sessions with their time, rule and size.", removed},
 
-		{"pending", "", "agent owner", looks, array, "List the work that waits: held calls, missing results and answers.", pending},
+		{"pending", "", "agent owner full", looks, array, "List the work that waits: held calls, missing results and answers.", pending},
 		{"approve", "SESSION CALL", "reason", changes, object, "Allow a held call. CALL is the ID of the call or of its entry, or an end of it.", decide},
 		{"reject", "SESSION CALL", "reason", changes, object, "Refuse a held call. The model sees the reason as the result. CALL is as for approve.", decide},
 
@@ -197,11 +198,11 @@ func (c *call) leaf(name string, row command) *cobra.Command {
 	})
 	if !strings.Contains(row.args, "F") { // FILE, FOLDER and FROM are files
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 || !row.namesSession() {
+			if len(args) >= len(strings.Fields(row.args)) || !row.namesSession() {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			c.command = &row
-			return c.completions(cmd.Context())
+			return c.completions(cmd.Context(), args)
 		}
 	}
 	c.addFlags(cmd.Flags(), row.flags)
@@ -213,16 +214,31 @@ func (row *command) namesSession() bool {
 	return strings.HasPrefix(strings.TrimPrefix(row.args, "["), "SESSION")
 }
 
-// completions returns the IDs of all sessions for the completion of a shell.
-func (c *call) completions(ctx context.Context) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+// completions returns the IDs of all sessions for the completion of a shell, or after a
+// session the IDs of its held calls.
+func (c *call) completions(ctx context.Context, args []string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
 	b, err := c.open(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	defer func() { _ = b.Close() }() // only read
-	infos, err := b.List(ctx, &session.ListOptions{State: session.EveryState})
-	for _, i := range infos {
-		list = append(list, cobra.CompletionWithDesc(cut(i.ID, 0), cut(i.Title, 40)))
+	c.backend = b
+	if len(args) == 0 {
+		var infos []session.Info
+		infos, err = b.List(ctx, &session.ListOptions{State: session.EveryState})
+		for _, i := range infos {
+			list = append(list, cobra.CompletionWithDesc(cut(i.ID, 0), cut(i.Title, 40)))
+		}
+	} else if strings.Contains(c.command.args, "CALL") {
+		var d described
+		if c.ref, err = c.named(ctx, args[0]); err == nil {
+			d, err = b.describe(ctx, c.ref)
+		}
+		for _, call := range d.Pending.Calls {
+			if call.State == rebuild.Held {
+				list = append(list, cobra.CompletionWithDesc(short(call.Entry), cut(call.Call.Name+" "+string(call.Call.Input), 40)))
+			}
+		}
 	}
 	if err != nil {
 		return list, cobra.ShellCompDirectiveError

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func (c *call) value(v any, text func()) error {
 }
 
 // confirm asks a question on a terminal, after show. Without a terminal it needs --yes.
-func (c *call) confirm(question string, show func()) error {
+func (c *call) confirm(ctx context.Context, question string, show func()) error {
 	switch {
 	case c.yes:
 		return nil
@@ -131,10 +132,26 @@ func (c *call) confirm(question string, show func()) error {
 	}
 	show()
 	_, _ = io.WriteString(c.err, printable(question+" [y/N] "))
-	if answer, _ := bufio.NewReader(c.in).ReadString('\n'); !strings.EqualFold(strings.TrimSpace(answer), "y") {
+	answer, err := bufio.NewReader(c.input(ctx)).ReadString('\n')
+	if err != nil {
+		_, _ = io.WriteString(c.err, "\n")
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return errors.New("nothing was deleted")
 	}
 	return nil
+}
+
+// input returns the standard input. Reads fail when ctx ends: a read of a terminal continues
+// after Ctrl-C.
+func (con *console) input(ctx context.Context) io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, con.in)
+		_ = w.CloseWithError(err) // never fails
+	}()
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })
+	return r
 }
 
 func (c *call) say(format string, args ...any) {

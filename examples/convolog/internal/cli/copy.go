@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -87,7 +86,7 @@ func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, blobs
 		return c.database(ctx, name)
 	}
 	if _, err := os.Stat(filepath.Join(name, "agents")); err != nil {
-		return nil, nil, fmt.Errorf("there is no store in %q: %w", name, fs.ErrNotExist)
+		return nil, nil, absent("there is no store in %q", name)
 	}
 	f, err := openFolder(ctx, name, true)
 	return f.Store, blobs.Folder(name), err

@@ -105,12 +105,6 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	if err := home.Check(c.dir); err != nil {
 		return err
 	}
-	store, err := session.Open(c.dir, storeOptions(c.dir, false, c.filters()...))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	_ = erase.Resume(ctx, store) // doctor reports failures, as for openFolder
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.addr)
 	if err != nil {
 		return err
@@ -119,6 +113,12 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	if addr, ok := listener.Addr().(*net.TCPAddr); c.token == "" && (!ok || !addr.IP.IsLoopback()) {
 		return wrong("without a token the address must be a loopback address, such as 127.0.0.1:1933")
 	}
+	store, err := session.Open(c.dir, storeOptions(c.dir, false, c.filters()...))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	_ = erase.Resume(ctx, store) // doctor reports failures, as for openFolder
 	where, secret, file := "http://"+listener.Addr().String(), c.token, ""
 	if secret == "" { // without a token, a proxy or another user would be the administrator
 		if secret, file, err = token.Leave(c.dir, listener.Addr()); err != nil {

@@ -110,7 +110,7 @@ var flagDefs = []flagDef{
 	{"now", "delete for good", func(o *options) any { return &o.now }},
 	{"yes", "do not ask", func(o *options) any { return &o.yes }},
 	{"repair", "make the safe repairs", func(o *options) any { return &o.repair }},
-	{"reason", "the `TEXT` is the result of a rejected call", func(o *options) any { return &o.reason }},
+	{"reason", "the `TEXT` is kept, and is the result of a rejected call", func(o *options) any { return &o.reason }},
 
 	{"mask", "mask secrets in the store, now and in all later writes", func(o *options) any { return &o.mask }},
 	{"format", "the `FORMAT`, such as markdown or gemini", func(o *options) any { return &o.format }},
@@ -176,6 +176,8 @@ func (c *call) check(cmd *cobra.Command) error {
 		return wrong("--url is empty: is a variable not set?")
 	case cmd.Flags().Changed("url") && c.command.access == files:
 		return wrong("%s works on files, not over a server: leave out --url", c.command.name)
+	case c.retention.MaxBytes > 0 && isDatabase(c.url): // a size there is a position
+		return wrong("--max-bytes is for folders: sizes in a database are not bytes")
 	case c.list.Limit < 0 || c.last < 0:
 		return wrong("a number is less than 0")
 	}

@@ -34,7 +34,7 @@ func stats(ctx context.Context, c *call) error {
 			return err
 		}
 		return c.value(d.Stats, func() {
-			c.say("%d turns, ~%d tokens, %d compactions, %d commits", d.Stats.Turns, d.Stats.Tokens, d.Stats.Compressions, d.Stats.Commits)
+			c.say("%s, ~%s, %s, %s", count(d.Stats.Turns, "turn"), count(d.Stats.Tokens, "token"), count(d.Stats.Compressions, "compaction"), count(d.Stats.Commits, "commit"))
 			c.say("%d contexts and %d skills used, %d memories", d.Stats.Contexts, d.Stats.Skills, d.Stats.Memories)
 		})
 	}
@@ -148,7 +148,7 @@ func prune(ctx context.Context, c *call) error {
 		return c.value(plan, show)
 	}
 	if r.Delete && slices.ContainsFunc(plan.Items, func(i retain.Item) bool { return i.Protected == "" }) {
-		if err := c.confirm("Delete these sessions for good?", show); err != nil {
+		if err := c.confirm(ctx, "Delete these sessions for good?", show); err != nil {
 			return err
 		}
 	}
@@ -199,14 +199,14 @@ func eraseData(ctx context.Context, c *call) error {
 		return err
 	}
 	if len(c.args) > 1 && len(plan.Places) == 0 {
-		return fmt.Errorf("session %s contains none of these entries, so nothing is erased: %w", c.ref.ID, session.ErrNoEntry)
+		return absent("session %s contains none of these entries, so nothing is erased", c.ref.ID)
 	}
 	show := func() { c.places(plan.Places) }
 	if c.dryRun {
 		return c.value(plan, show)
 	}
 	if len(plan.Places) > 0 {
-		if err := c.confirm("Erase this data for good?", show); err != nil {
+		if err := c.confirm(ctx, "Erase this data for good?", show); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,8 @@ func eraseData(ctx context.Context, c *call) error {
 
 func (c *call) places(places []transcript.Place) {
 	for _, p := range places {
-		c.say("%-10s %s %s %s%s", p.Kind, p.Session, p.Entry, p.Name, map[bool]string{true: fmt.Sprintf(" (%d)", p.Count)}[p.Count > 1])
+		place := fmt.Sprintf("%-10s %s %s %s%s", p.Kind, p.Session, p.Entry, p.Name, map[bool]string{true: fmt.Sprintf(" (%d)", p.Count)}[p.Count > 1])
+		c.say("%s", strings.TrimRight(place, " "))
 	}
 	if len(places) == 0 {
 		c.say("There is nothing to erase.")

@@ -10,7 +10,7 @@ import (
 )
 
 // table prints rows with a header. A row has a cell for each word of the header. On a
-// terminal the last cell is cut at the end of the line.
+// terminal the last cell is cut at the end of the line, unless --full is set.
 func (c *call) table(header string, rows [][]string) {
 	if len(rows) == 0 {
 		return
@@ -25,12 +25,22 @@ func (c *call) table(header string, rows [][]string) {
 	}
 	for n, row := range all {
 		left := c.width()
-		if left > 0 { // at least one column for the last cell
+		if left > 0 {
 			for _, w := range widths[:len(widths)-1] {
 				left = max(1, left-w-2)
 			}
 		}
+		narrow := left > 0 && left < 20
+		if narrow { // the last cell is on a line of its own
+			left = max(1, c.width()-2)
+		}
+		if c.full {
+			left = 0
+		}
 		for i, cell := range row {
+			if narrow && i == len(row)-1 {
+				c.print("\n  ")
+			}
 			switch pad := strings.Repeat(" ", widths[i]-uniseg.StringWidth(cell)) + "  "; {
 			case i == len(row)-1:
 				c.print(c.paint(map[bool]string{true: faint}[n == 0], cut(cell, left)) + "\n")

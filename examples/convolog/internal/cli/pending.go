@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -24,39 +26,56 @@ type waiting struct {
 }
 
 // pending lists the calls of all sessions without a result, and the questions without an
-// answer.
+// answer. The errors of sessions that cannot be read come last.
 func pending(ctx context.Context, c *call) error {
 	opts := c.list
 	opts.Waits = rebuild.WaitAny
-	infos, err := c.backend.List(ctx, &opts)
-	if err != nil {
-		return err
-	}
+	infos, failed := c.backend.List(ctx, &opts)
 	all := []waiting{}
 	for _, i := range infos {
-		d, err := c.backend.describe(ctx, i.Ref)
-		if err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w := waiting{Session: i.Ref, Title: i.Title, Waits: rebuild.WaitAnswer, User: d.Pending.User, Since: i.UpdatedAt}
-		for _, call := range d.Pending.Calls {
-			if call.State == rebuild.Rejected { // the rejection is its result
-				continue
-			}
-			e, err := c.backend.entry(ctx, i.Ref, call.Entry)
-			if err != nil {
-				return err
-			}
-			one := waiting{Session: i.Ref, Title: i.Title, Waits: rebuild.WaitTool, Call: &call, Since: e.Time}
-			if call.State == rebuild.Held {
-				one.Waits = rebuild.WaitApproval
-			}
-			all = append(all, one)
+		list, err := c.waitingIn(ctx, i)
+		if !errors.Is(err, fs.ErrNotExist) { // else another process has deleted it
+			failed = errors.Join(failed, err)
 		}
-		if d.Pending.Waits() == rebuild.WaitAnswer || w.User != "" {
-			all = append(all, w)
-		}
+		all = append(all, list...)
 	}
+	if failed != nil && len(all) == 0 {
+		return failed
+	}
+	return errors.Join(failed, c.printWaiting(all))
+}
+
+// waitingIn returns the work of a session that waits.
+func (c *call) waitingIn(ctx context.Context, i session.Info) (all []waiting, _ error) {
+	d, err := c.backend.describe(ctx, i.Ref)
+	if err != nil {
+		return nil, err
+	}
+	w := waiting{Session: i.Ref, Title: i.Title, Waits: rebuild.WaitAnswer, User: d.Pending.User, Since: i.UpdatedAt}
+	for _, call := range d.Pending.Calls {
+		if call.State == rebuild.Rejected { // the rejection is its result
+			continue
+		}
+		e, err := c.backend.entry(ctx, i.Ref, call.Entry)
+		if err != nil {
+			return nil, err
+		}
+		one := waiting{Session: i.Ref, Title: i.Title, Waits: rebuild.WaitTool, Call: &call, Since: e.Time}
+		if call.State == rebuild.Held {
+			one.Waits = rebuild.WaitApproval
+		}
+		all = append(all, one)
+	}
+	if d.Pending.Waits() == rebuild.WaitAnswer || w.User != "" {
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+func (c *call) printWaiting(all []waiting) error {
 	if c.json || len(all) == 0 {
 		return c.value(all, func() { c.say("Nothing waits.") })
 	}
@@ -79,21 +98,30 @@ type decision struct {
 	Verdict transcript.Verdict `json:"verdict"`
 }
 
+// callsNamed returns the calls whose own ID or entry ID is name, or else begins or ends so.
+func callsNamed(calls []rebuild.PendingCall, name string) (found []rebuild.PendingCall) {
+	for _, fits := range []func(id, name string) bool{func(id, name string) bool { return id == name }, begunOrEnded} {
+		for _, call := range calls {
+			if fits(call.Entry, name) || fits(call.Call.ID, name) {
+				found = append(found, call)
+			}
+		}
+		if len(found) > 0 {
+			break
+		}
+	}
+	return found
+}
+
 func decide(ctx context.Context, c *call) error {
 	d, err := c.backend.describe(ctx, c.ref)
 	if err != nil {
 		return err
 	}
-	var found []rebuild.PendingCall
-	for _, call := range d.Pending.Calls {
-		fits := func(id string) bool { return strings.HasPrefix(id, c.args[1]) || strings.HasSuffix(id, c.args[1]) }
-		if fits(call.Entry) || fits(call.Call.ID) {
-			found = append(found, call)
-		}
-	}
+	found := callsNamed(d.Pending.Calls, c.args[1])
 	switch {
 	case len(found) == 0:
-		return fmt.Errorf("no call of the session waits with the ID %q: convolog pending lists the calls: %w", c.args[1], session.ErrNoEntry)
+		return absent("no call of the session waits with the ID %q: convolog pending lists the calls", c.args[1])
 	case len(found) > 1:
 		return wrong("%q fits several calls, %s and %s", c.args[1], found[0].Entry, found[1].Entry)
 	case found[0].State != rebuild.Held && found[0].State != rebuild.NotStarted:

@@ -40,28 +40,43 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 	if err != nil {
 		return ref, err
 	}
-	fits := func(fit func(session.Info) bool) []session.Info {
-		return slices.DeleteFunc(slices.Clone(infos), func(i session.Info) bool { return !fit(i) })
-	}
-	for _, fit := range []func(session.Info) bool{
-		func(i session.Info) bool { return i.Key == name && i.Current },
-		func(i session.Info) bool { return i.ID == name || i.Key == name },
-		func(i session.Info) bool { // a short end fits an ID by chance
-			return strings.HasPrefix(i.ID, name) || len(name) > 3 && strings.HasSuffix(i.ID, name)
-		},
-	} {
-		switch found := fits(fit); len(found) {
-		case 0:
-		case 1:
-			return found[0].Ref, nil
-		default:
-			return ref, &search.AmbiguousError{Query: name, Matches: found}
-		}
-	}
-	if c.now { // delete --now can remove a session whose transcript is missing
+	found := sessionsNamed(infos, name)
+	switch {
+	case len(found) == 1:
+		return found[0].Ref, nil
+	case len(found) > 1:
+		return ref, &search.AmbiguousError{Query: name, Matches: found}
+	case c.now: // delete --now can remove a session whose transcript is missing
 		return ref, nil
 	}
-	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins or ends with it: %w", name, fs.ErrNotExist)
+	opts.State = session.Trashed
+	if infos, err = c.backend.List(ctx, &opts); err == nil {
+		for _, i := range sessionsNamed(infos, name) {
+			return ref, absent("session %s is in the trash: convolog session restore %s brings it back", i.ID, i.ID)
+		}
+	}
+	return ref, absent("no session has the ID or the key %q, or an ID that begins or ends with it", name)
+}
+
+// sessionsNamed returns the current session of a key, or else the sessions with the ID or
+// the key, or else the sessions whose IDs begin or end so.
+func sessionsNamed(infos []session.Info, name string) (found []session.Info) {
+	for _, fits := range []func(session.Info) bool{
+		func(i session.Info) bool { return i.Key == name && i.Current },
+		func(i session.Info) bool { return i.ID == name || i.Key == name },
+		func(i session.Info) bool { return begunOrEnded(i.ID, name) },
+	} {
+		found = slices.DeleteFunc(slices.Clone(infos), func(i session.Info) bool { return !fits(i) })
+		if len(found) > 0 {
+			break
+		}
+	}
+	return found
+}
+
+// begunOrEnded reports whether an ID begins or ends with name. A short end fits by chance.
+func begunOrEnded(id, name string) bool {
+	return strings.HasPrefix(id, name) || len(name) > 3 && strings.HasSuffix(id, name)
 }
 
 func newSession(ctx context.Context, c *call) error {
@@ -103,7 +118,7 @@ func listSessions(ctx context.Context, c *call) error {
 		return c.value(append([]session.Info{}, infos...), nil)
 	}
 	if len(infos) == 0 {
-		c.say("There are no sessions. convolog session new makes one.")
+		c.say("There are no such sessions. convolog session new makes one; --state any lists archived ones.")
 		return c.failed
 	}
 	var rows [][]string
@@ -157,13 +172,13 @@ func getSession(ctx context.Context, c *call) error {
 			{"created", stamp(i.CreatedAt)},
 			{"updated", stamp(i.UpdatedAt)},
 			{"history", fmt.Sprintf("%s, %s, ~%s, %s", count(i.Turns, "turn"), count(i.Messages, "message"), count(i.Tokens, "token"), count(i.Size, "byte"))},
-			{"compacted", fmt.Sprintf("%d times, %d commits", d.Stats.Compressions, d.Stats.Commits)},
+			{"compacted", count(d.Stats.Compressions, "time") + ", " + count(d.Stats.Commits, "commit")},
 		}
 		if d.Pending.Owed {
 			rows = append(rows, [2]string{"pending", "the model owes an answer"})
 		}
 		for _, call := range d.Pending.Calls {
-			rows = append(rows, [2]string{"pending", "a call without a result: " + call.Call.Name + " " + call.Call.ID})
+			rows = append(rows, [2]string{"pending", "a call without a result, " + strings.ReplaceAll(string(call.State), "_", " ") + ": " + call.Call.Name + " " + call.Call.ID})
 		}
 		c.rows(rows)
 	})
@@ -187,7 +202,7 @@ func deleteSession(ctx context.Context, c *call) error {
 			c.say("%s is in the trash. convolog session restore %s brings it back.", c.ref.ID, c.ref.ID)
 		})
 	}
-	if err := c.confirm("Delete "+c.ref.ID+" for good?", func() {}); err != nil {
+	if err := c.confirm(ctx, "Delete "+c.ref.ID+" for good?", func() {}); err != nil {
 		return err
 	}
 	if err := c.backend.Delete(ctx, c.ref); err != nil {
@@ -206,7 +221,7 @@ func addMessage(ctx context.Context, c *call) error {
 	}
 	text := c.content
 	if text == "-" {
-		data, err := io.ReadAll(c.in)
+		data, err := io.ReadAll(c.input(ctx))
 		if err != nil {
 			return err
 		}

@@ -102,6 +102,11 @@ func (v *view) aside(e transcript.Entry) {
 			text = "shown again: "
 		}
 		text += strings.Join(b.Entries, ", ")
+	case transcript.Decision:
+		text = fmt.Sprintf("call %s: %s%s", b.CallID, b.Verdict, strings.TrimSuffix(" by "+b.By, " by "))
+		if b.Reason != "" {
+			text += ": " + b.Reason
+		}
 	case transcript.Commit:
 		text = "committed"
 	case transcript.Meta:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -170,9 +171,16 @@ func TestCompletion(t *testing.T) {
 				return sh.must(0, append(append([]string{"__complete"}, flags...), words...)...)
 			}
 			require.Contains(t, complete("session", "sh"), "show\t")
-			require.Contains(t, complete("session", "show", ""), "alpha\tPorto \ufffd[2J\n")
+			require.Contains(t, complete("session", "show", ""), "alpha\tPorto [2J\n")
 			require.NotContains(t, complete("session", "show", "alpha", ""), "alpha\t")
 			require.NotContains(t, complete("session", "new", ""), "alpha\t")
+			sh.store = flags
+			sh.hold("alpha")
+			var all []waiting
+			require.NoError(t, json.Unmarshal([]byte(sh.must(0, "pending", "--json")), &all))
+			sh.store = nil
+			require.Contains(t, complete("approve", "alpha", ""), short(all[0].Call.Entry)+"\tpay {\"euros\":5}\n")
+			require.NotContains(t, complete("session", "hide", "alpha", ""), "pay")
 		})
 	}
 	sh := overFolder(t)
@@ -206,6 +214,7 @@ func TestNonsense(t *testing.T) {
 		require.Contains(t, errs, want)
 	}
 	sh.must(exitUsage, "session", "list", "--url", "ftp://x")
+	sh.must(exitUsage, "prune", "--max-bytes", "1", "--url", "postgres://127.0.0.1:1/x")
 
 	// A command that Ctrl-C has cut short has not succeeded.
 	sh = overFolder(t)
@@ -474,6 +483,13 @@ func TestServe(t *testing.T) {
 	}
 	sh := overFolder(t)
 	sh.must(exitUsage, "serve", "--addr", "0.0.0.0:0")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	for _, addr := range []string{taken.Addr().String(), "127.0.0.1:99999", "nonsense"} {
+		sh.must(exitFailed, "serve", "--addr", addr)
+	}
+	require.NoDirExists(t, sh.dir, "a server that cannot start makes no store")
 }
 
 // A server prints the token that it has made, and no given token.
@@ -570,6 +586,13 @@ func TestLimitsByEveryDoor(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(text []byte) (int, error) {
+	f(text)
+	return len(text), nil
+}
+
 // A delete goes to the trash. With --now it asks on a terminal, and takes no answer for a
 // no; --yes needs no answer. Without a terminal, what deletes for good needs --yes.
 func TestDeleteAsks(t *testing.T) {
@@ -589,7 +612,18 @@ func TestDeleteAsks(t *testing.T) {
 				sh.must(exitFailed, "session", "delete", "alpha", "--now")
 			}
 			require.Equal(t, 3, left())
-			sh.in = "Y\n"
+			ctx, cancel := context.WithCancel(t.Context())
+			con := sh.console(io.Discard, writerFunc(func(text []byte) { // Ctrl-C at the question
+				if bytes.Contains(text, []byte("[y/N]")) {
+					cancel()
+				}
+			}))
+			r, w := io.Pipe() // a terminal without input
+			con.in = r
+			require.Equal(t, exitFailed, run(ctx, append([]string{"session", "delete", "alpha", "--now"}, sh.store...), con))
+			require.NoError(t, w.Close())
+			require.Equal(t, 3, left())
+			sh.in = "Yes\n"
 			_, errs, code := sh.run("session", "delete", "alpha", "--now")
 			require.Zero(t, code)
 			require.Contains(t, errs, "Delete alpha for good? [y/N]")
@@ -597,7 +631,9 @@ func TestDeleteAsks(t *testing.T) {
 			sh.must(0, "session", "delete", "beta", "--now", "--yes")
 			sh.must(0, "session", "delete", "gam")
 			require.Zero(t, left())
-			sh.must(exitAbsent, "session", "show", "gamma")
+			_, errs, code = sh.run("session", "show", "gam")
+			require.Equal(t, exitAbsent, code)
+			require.Contains(t, errs, "session gamma is in the trash: convolog session restore gamma")
 			sh.must(0, "session", "restore", "gam")
 			sh.must(0, "session", "delete", "gamma")
 			sh.screen = false

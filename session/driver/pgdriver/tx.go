@@ -1,0 +1,116 @@
+package pgdriver
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// WithTx returns a context whose appends belong to a transaction of the caller: they are
+// there when it commits, and never were when it rolls back. The transaction is one of the
+// database of the driver, and keeps its own synchronous_commit.
+//
+//	tx, err := pool.Begin(ctx)
+//	_, err = s.Append(pgdriver.WithTx(ctx, tx), transcript.UserText(text))
+//	_, err = tx.Exec(ctx, "INSERT INTO orders ...")
+//	err = tx.Commit(ctx)
+//
+// Reads of a session with the context show the appends of the transaction, and reads with
+// other contexts do not. After a failed append the transaction is as it was before, but a
+// lost connection ends it, and nothing is retried. Blobs are written at once: after a
+// rollback they stay until the session is deleted.
+//
+// The transaction locks each session that it appends to. Other appends to the session wait
+// until it ends, those of the same goroutine too: so it should be short, and the calls on
+// the session use its context. Calls other than appends and reads, such as
+// [driver.Driver].Create or LockTurn, are outside of the transaction. A compaction with
+// the context fails.
+//
+// Each call with the context reads the session since its last compaction. The server
+// notifies followers at the commit. With a pooler that drops notifications they may learn of
+// it only with the next change of the store.
+func WithTx(ctx context.Context, tx pgx.Tx) context.Context {
+	return driver.Tentative(context.WithValue(ctx, inside{}, scope{tx, pgx.QueryExecModeExec}))
+}
+
+// inside is the context key of a [scope]. Scans of a decide function use its transaction: a
+// call never waits for a second connection while it holds one. With a nil driver it is a
+// transaction of the caller, which some methods join.
+type inside struct{ d *Driver }
+
+// A scope is a transaction that calls belong to.
+type scope struct {
+	pgx.Tx
+	mode pgx.QueryExecMode
+}
+
+// joining returns a context whose calls belong to the transaction of [WithTx], if there is
+// one.
+func (d *Driver) joining(ctx context.Context) context.Context {
+	if tx, ok := ctx.Value(inside{}).(scope); ok && ctx.Value(inside{d}) == nil {
+		return context.WithValue(ctx, inside{d}, tx)
+	}
+	return ctx
+}
+
+// inside returns the transaction that the calls with ctx belong to, if any.
+func (d *Driver) inside(ctx context.Context) (scope, bool) {
+	tx, ok := ctx.Value(inside{d}).(scope)
+	return tx, ok
+}
+
+// appendIn carries out an append in a savepoint of the caller's transaction. It restores the
+// settings of the transaction, and notifies of the append when that commits. It retries
+// nothing, because a lost connection ends the transaction.
+func (d *Driver) appendIn(ctx context.Context, tx scope, c *call, write func(context.Context, *call) error) error {
+	return pgx.BeginFunc(ctx, tx, func(point pgx.Tx) error {
+		var wait string
+		err := point.QueryRow(ctx, "SELECT current_setting('lock_timeout'), current_setting('synchronous_commit')", tx.mode).Scan(&wait, &c.sync)
+		if err == nil {
+			err = write(context.WithValue(ctx, inside{d}, scope{point, tx.mode}), c)
+		}
+		if err != nil {
+			return d.outcomeOf(false, err)
+		}
+		name, err := json.Marshal([2]string{c.ref.Agent, c.ref.ID})
+		if err == nil {
+			_, err = point.Exec(ctx, "SELECT set_config('lock_timeout', $1, true), pg_notify($2, $3)", tx.mode, wait, d.channel(), string(name))
+		}
+		return err
+	})
+}
+
+// mode returns how statements are sent with ctx. On a direct connection they are prepared
+// once, which saves planning. A pooler in transaction mode may give each statement to
+// another process of the server, so there they are not prepared, and neither on a
+// connection of the caller.
+func (d *Driver) mode(ctx context.Context) pgx.QueryExecMode {
+	if tx, ok := d.inside(ctx); ok {
+		return tx.mode
+	}
+	if d.direct.Load() {
+		return pgx.QueryExecModeCacheStatement
+	}
+	return pgx.QueryExecModeExec
+}
+
+// args puts the query mode before the arguments of a statement.
+func (d *Driver) args(ctx context.Context, args []any) []any {
+	return append([]any{d.mode(ctx)}, args...)
+}
+
+// transaction runs do in the transaction that ctx belongs to, or else in a new one.
+func (d *Driver) transaction(ctx context.Context, do func(pgx.Tx) error) error {
+	if tx, ok := d.inside(ctx); ok {
+		return do(tx)
+	}
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do) // the role may have another default
+}
