@@ -103,7 +103,7 @@ var imports = map[string][]string{
 		"compact", "guard", "internal/checksum", "internal/filedriver", "internal/filelog", "rebuild", "session/driver", "session/internal/live",
 		"session/internal/replay", "transcript", "transcript/redact", "transcript/tokens",
 	},
-	"session/retain": {"session", "transcript"},
+	"session/retain": {"rebuild", "session", "transcript"},
 	"session/erase":  {"compact", "rebuild", "session", "transcript"},
 	"session/search": {"internal/jsontext", "internal/neutral", "internal/quote", "internal/recalltool", "internal/words", "rebuild", "session", "transcript"},
 	"session/memory": {

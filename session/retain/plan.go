@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 )
 
@@ -72,6 +73,7 @@ type Item struct {
 	// Protected, if set, is the reason why Apply will leave the session alone:
 	//   - keep: see [transcript.Meta];
 	//   - current: it is the current session of its key, and was not selected by ttl;
+	//   - waits: a call is held for a decision, and it was not selected by ttl;
 	//   - recent: its last message is less than an hour old;
 	//   - kept: by Policy.Keep;
 	//   - clock: a clock was corrected after the plan was made, and the session is not too old.
@@ -87,6 +89,7 @@ const (
 
 	hasKeep     = "keep"
 	isCurrent   = "current"
+	isHeld      = "waits"
 	isRecent    = "recent"
 	isKept      = "kept"
 	clockAlone  = "clock"
@@ -242,6 +245,8 @@ func protection(info session.Info, over time.Time, why string, now time.Time) st
 		return hasKeep
 	case info.Current && why != whyTTL:
 		return isCurrent
+	case info.Waits == rebuild.WaitApproval && why != whyTTL:
+		return isHeld
 	case now.Sub(info.UpdatedAt) < recentAge:
 		return isRecent
 	}

@@ -97,6 +97,30 @@ func TestPreviewOfTwoOwners(t *testing.T) {
 	require.Equal(t, []string{"s0 count"}, planSays(plan))
 }
 
+// A held call keeps its session from a limit of number or size, but not from an age.
+func TestPreviewOfHeldCall(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	defer storetest.Close(t, a.Store)
+	held := a.add(t, "held", 60*day, session.CreateOptions{}, "k")
+	a.add(t, "later", 20*day, session.CreateOptions{}, "k")
+	now := a.now
+	a.now = now.Add(-50 * day)
+	ids := storetest.Add(t, held, transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+		transcript.ToolCallBlock{ID: "c", Name: "pay", Input: []byte(`{}`)},
+	}})
+	storetest.Add(t, held, transcript.Decision{Call: ids[len(ids)-1], CallID: "c", Verdict: transcript.Hold})
+	a.now = now
+	for want, p := range map[string]retain.Policy{
+		"held count waits": {PerKey: 1},
+		"held bytes waits": {MaxBytes: 1},
+		"held ttl":         {Default: 45 * day},
+	} {
+		plan, err := retain.Preview(t.Context(), a.Store, a.by(p))
+		require.NoError(t, err)
+		require.Contains(t, planSays(plan), want)
+	}
+}
+
 // A plan chooses old and surplus sessions, and names their protection.
 func TestPreview(t *testing.T) {
 	month := session.CreateOptions{TTL: 30 * day}
