@@ -22,11 +22,11 @@ type Model interface {
 }
 
 // often is the time between two flushes: each is a write and a sync.
-const often = 100 * time.Millisecond
+const often = 250 * time.Millisecond
 
 // Once asks the model within a turn and appends the answer, even one that an error or a
 // stop has cut. It passes each text to show, which may be nil. A kill loses the text of
-// the last 100 ms. If the answer could not be appended, Once returns that error alone.
+// the last 250 ms. If the answer could not be appended, Once returns that error alone.
 func Once(ctx context.Context, t *turn.Turn, s *session.Session, g *guard.Guard, m Model, show func(text string)) (*transcript.Response, error) {
 	var draft *turn.Draft
 	answer, err := guard.Do(ctx, g, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
