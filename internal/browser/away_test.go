@@ -43,6 +43,12 @@ func TestServerAway(t *testing.T) {
 	tb.until(`document.getElementById("say").textContent.includes("cannot be reached")`)
 	away(false)
 	tb.until(`document.querySelector("#feed .text").textContent === "Two."`)
+	away(true)
+	tb.js(`document.getElementById("say").textContent = "", document.getElementById("words").focus()`)
+	tb.press("tw")
+	tb.until(`document.getElementById("say").textContent.includes("Trying again")`)
+	away(false)
+	tb.until(`document.querySelector("#list mark")`)
 	tb.errors() // the console shows the failed requests
 }
 

@@ -91,8 +91,12 @@ func TestSearchWhileTyping(t *testing.T) {
 	require.Equal(t, true, tb.js(`[...document.querySelectorAll("#list .small mark")].every(e => /answer|3/.test(e.textContent))`))
 	tb.js(`document.getElementById("words").value = "nowhere-said", document.getElementById("words").dispatchEvent(new Event("input"))`)
 	tb.until(`document.getElementById("listing").textContent === "Nothing was found."`)
-	tb.js(`document.getElementById("words").value = "", document.getElementById("words").dispatchEvent(new Event("input"))`)
-	tb.until(`document.querySelectorAll("#list li").length === 1 && document.getElementById("listing").hidden`)
+	for _, beginning := range []string{"", `\"`, "(-*"} { // of a phrase: nothing to search for
+		tb.js(`document.getElementById("words").value = "answer", document.getElementById("words").dispatchEvent(new Event("input"))`)
+		tb.until(`document.querySelector("#list mark")`)
+		tb.js(`document.getElementById("words").value = "` + beginning + `", document.getElementById("words").dispatchEvent(new Event("input"))`)
+		tb.until(`document.querySelectorAll("#list li").length === 1 && !document.querySelector("#list mark") && document.getElementById("listing").hidden`)
+	}
 }
 
 // Each view shows that it loads, and a failure with a button for another try.

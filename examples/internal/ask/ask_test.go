@@ -2,16 +2,21 @@ package ask
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -64,4 +69,101 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, Recover(t.Context(), s)) // the running turn has the lock
 	require.NoError(t, held.End())
+}
+
+// scripted is a model that shows a text, and then calls next.
+type scripted struct {
+	text string
+	next func(ctx context.Context)
+}
+
+func (m scripted) Stream(ctx context.Context, _ transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+	show(wire.Delta{Text: m.text})
+	m.next(ctx)
+	return &transcript.Response{Message: transcript.AssistantText(m.text), StopReason: transcript.StopAborted}, ctx.Err()
+}
+
+// once asks a model in a new session, and returns the session and the error of Once.
+func once(t *testing.T, o *session.Options, text string, next func(ctx context.Context, s *session.Session)) (*session.Session, error) {
+	t.Helper()
+	store := session.OpenDriver(memdriver.New(nil), o)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	s, err := store.Load(t.Context(), session.Key{Agent: "main", Channel: "test", Peer: "user"})
+	require.NoError(t, err)
+	held, err := turn.Begin(t.Context(), s)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, held.End()) }()
+	_, err = s.Append(t.Context(), transcript.UserText("go"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err = Once(ctx, held, s, &guard.Guard{}, scripted{text, func(ctx context.Context) { next(ctx, s); cancel() }}, nil)
+	return s, err
+}
+
+// drafts returns the flushed texts of a session.
+func drafts(t *testing.T, s *session.Session) (text string) {
+	t.Helper()
+	for e, err := range s.Entries(t.Context(), "") {
+		require.NoError(t, err)
+		if d, ok := e.Body.(transcript.Draft); ok {
+			text += d.Text
+		}
+	}
+	return text
+}
+
+// A text is flushed although no more arrives after it.
+func TestFlushedInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := once(t, nil, "one burst", func(_ context.Context, s *session.Session) {
+			time.Sleep(often + 1)
+			synctest.Wait()
+			require.Equal(t, "one burst", drafts(t, s))
+		})
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// A failed flush ends the call of the model. The answer so far is stored, once, if that is
+// possible.
+func TestFailedFlush(t *testing.T) {
+	full, later := errors.New("disk full"), errors.New("still full")
+	for _, fails := range []error{nil, later} {
+		synctest.Test(t, func(t *testing.T) {
+			failing := full
+			filter := session.Filter{Write: func(_ context.Context, _ session.Ref, entries []transcript.Entry) ([]transcript.Entry, error) {
+				for _, e := range entries {
+					if e.Type() == "draft" || e.Type() == transcript.TypeAssistant {
+						return slices.Clone(entries), failing
+					}
+				}
+				return slices.Clone(entries), nil
+			}}
+			s, err := once(t, &session.Options{Filters: []session.Filter{filter}}, "half\n", func(ctx context.Context, _ *session.Session) {
+				<-ctx.Done()
+				failing = fails
+			})
+			h, historyErr := s.History(t.Context())
+			require.NoError(t, historyErr)
+			if fails == nil {
+				require.ErrorIs(t, err, full)
+				require.Len(t, h.Messages, 2)
+				require.Equal(t, "half\n", h.Messages[1].Text())
+			} else {
+				require.ErrorIs(t, err, later)
+				require.Len(t, h.Messages, 1)
+			}
+			require.NotErrorIs(t, err, context.Canceled)
+		})
+	}
+}
+
+// A stop reports an answer that is not stored: a rewind has taken back its request.
+func TestStoppedAfterARewind(t *testing.T) {
+	_, err := once(t, nil, "half", func(_ context.Context, s *session.Session) {
+		require.NoError(t, turn.Undo(t.Context(), s, 1))
+	})
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.NotErrorIs(t, err, context.Canceled)
 }

@@ -6,19 +6,20 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"github.com/convolog/convolog/internal/unseen"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Clean removes control characters: a text of a model must not control the terminal.
+// Clean removes characters that control a terminal, change the direction of text or show
+// nothing: a text of a model must do none of it.
 func Clean(text string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) && c != '\n' && c != '\t' {
-			return -1
+	return unseen.Replace(strings.ToValidUTF8(text, "\uFFFD"), func(c rune) string {
+		if c == '\n' || c == '\t' {
+			return string(c)
 		}
-		return c
-	}, text)
+		return ""
+	})
 }
 
 // A Writer cleans texts. Each Write needs whole characters.

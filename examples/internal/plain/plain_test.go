@@ -29,8 +29,8 @@ func TestUsage(t *testing.T) {
 // Texts of a model neither control the terminal nor fill it.
 func TestHostileTexts(t *testing.T) {
 	var out bytes.Buffer
-	fmt.Fprint(plain.Writer{Writer: &out}, "a\x1b[31mb\r\u009b2Jc\td\n")
-	require.Equal(t, "a[31mb2Jc\td\n", out.String())
+	fmt.Fprint(plain.Writer{Writer: &out}, "a\x1b[31mb\r\u009b2Jc\td \u202e👩‍👩‍👧\x9b\n")
+	require.Equal(t, "a[31mb2Jc\td 👩‍👩‍👧\uFFFD\n", out.String())
 	m := transcript.UserText("日本\n語 " + string(bytes.Repeat([]byte("x"), 300)))
 	require.Equal(t, "  [user] 日本 語 "+string(bytes.Repeat([]byte("x"), 195))+"...\n", plain.Message(m))
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -112,10 +113,28 @@ func Run(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 			return transcript.Message{}, err
 		}
 		defer func() { _ = root.Close() }() // only read
-		data, err := root.ReadFile(args.Path)
-		return transcript.ToolResult(c.Call.ID, plain.Cut(strings.ToValidUTF8(string(data), "\uFFFD"), 50_000)), err
+		text, err := readFile(root, args.Path)
+		return transcript.ToolResult(c.Call.ID, plain.Cut(strings.ToValidUTF8(text, "\uFFFD"), 50_000)), err
 	case "current_time":
 		return transcript.ToolResult(c.Call.ID, time.Now().UTC().Format(time.RFC3339)), nil
 	}
 	return transcript.Message{}, fmt.Errorf("the tool %q does not exist", c.Call.Name)
+}
+
+// readFile reads the beginning of a file. A pipe could block it, whatever the user presses.
+func readFile(root *os.Root, path string) (string, error) {
+	info, err := root.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := root.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // only read
+	text, err := io.ReadAll(io.LimitReader(f, 200_000))
+	return string(text), err
 }

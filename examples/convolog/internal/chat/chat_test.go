@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/stretchr/testify/require"
@@ -147,4 +148,36 @@ func TestPainter(t *testing.T) {
 	require.Empty(t, p.text)
 	require.Equal(t, "", tails[len(tails)-1])
 	require.Len(t, printed, 2)
+}
+
+// The screen renders the end of a long answer alone. Code stays code.
+func TestEnd(t *testing.T) {
+	require.Equal(t, "", end(""))
+	short := strings.Repeat("x ", long-1)
+	require.Equal(t, short, end(short))
+	code := "```go\n" + strings.Repeat("x := 1\n", 100_000)
+	require.Less(t, len(end(code)), 2*long+10)
+	require.True(t, strings.HasPrefix(end(code), "```go\nx := 1\n"))
+	require.True(t, strings.HasSuffix(code, strings.TrimPrefix(end(code), "```go\n")))
+	require.True(t, utf8.ValidString(end(strings.Repeat("日本 ", long))))
+}
+
+// Lists and quotes that are deeper than the terminal is wide stay as they are: rendering them
+// takes hours.
+func TestDeepNesting(t *testing.T) {
+	for _, text := range []string{
+		strings.Repeat("> ", 1_000), strings.Repeat(">", 1_000), strings.Repeat("- ", 1_000) + "x", strings.Repeat("1. > * ", 500) + "x",
+		strings.Repeat("x\n\t", 3) + strings.Repeat("\t", 200) + "- x",
+	} {
+		for _, width := range []int64{5, 34, 80, 200} {
+			p := &painter{}
+			p.width.Store(width)
+			require.Equal(t, strings.Join(strings.Fields(text), ""), strings.Join(strings.Fields(p.markdown(text)), ""))
+		}
+	}
+	for _, text := range []string{"> - 1. **x**", "- a\n  - b\n    - **x**", "```\n1 2 3 4 5 6\n                  return\n```\n**x**"} {
+		p := &painter{}
+		p.width.Store(80)
+		require.NotContains(t, p.markdown(text), "**", text)
+	}
 }

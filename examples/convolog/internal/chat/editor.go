@@ -70,17 +70,18 @@ type editor struct {
 	// start returns a command that carries out a text, and a function that cancels it.
 	start func(shown, text string) (stop func(), cmd tea.Cmd)
 
-	in      textarea.Model
-	spin    spinner.Model
-	height  int
-	answer  string   // the end of the running one
-	tail    string   // answer, rendered at each step of spin
-	stop    func()   // of the running turn; nil at the prompt
-	queue   []paste  // texts that were entered during it
-	leaving bool     // after it
-	pastes  []paste  // of the input
-	past    []string // entered texts, oldest first
-	at      int      // the recalled one, counted from the newest; 0 for the input
+	in        textarea.Model
+	spin      spinner.Model
+	height    int
+	answer    string   // the end of the running one
+	tail      string   // answer, rendered after a step of spin
+	stop      func()   // of the running turn; nil at the prompt
+	queue     []paste  // texts that were entered during it
+	leaving   bool     // after it
+	rendering bool     // a command of render runs
+	pastes    []paste  // of the input
+	past      []string // entered texts, oldest first
+	at        int      // the recalled one, counted from the newest; 0 for the input
 }
 
 // A paste is a text, and a label that the screen shows in its place.
@@ -128,7 +129,11 @@ func (m *editor) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case spinner.TickMsg:
 		if m.stop != nil {
 			m.spin, cmd = m.spin.Update(msg)
-			m.tail = m.paint.markdown(m.answer)
+			cmd = tea.Batch(cmd, m.render())
+		}
+	case rendered:
+		if m.rendering = false; m.answer != "" && strings.HasPrefix(m.answer, msg.answer) {
+			m.tail = msg.tail
 		}
 	case ended:
 		return m, m.next(msg.quit)
@@ -138,6 +143,19 @@ func (m *editor) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.press(msg)
 	}
 	return m, cmd
+}
+
+// rendered is a message: the tail of an answer, which may be over.
+type rendered struct{ answer, tail string }
+
+// render returns a command: some answers take seconds, and keys come first.
+func (m *editor) render() tea.Cmd {
+	if m.rendering || m.answer == "" {
+		return nil
+	}
+	m.rendering = true
+	answer := m.answer
+	return func() tea.Msg { return rendered{answer, m.paint.markdown(answer)} }
 }
 
 // press handles a key.

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"regexp"
 	"strings"
 	"sync/atomic"
 
@@ -40,7 +41,22 @@ func (p *painter) part(text string) {
 		p.print(p.markdown(p.text[:i]))
 		p.text = p.text[i+2:]
 	}
-	p.send(tail(p.text))
+	p.send(tail(end(p.text)))
+}
+
+// end returns the last 4 to 8 kB of a text for the screen. Code stays code.
+func end(text string) string {
+	if len(text) < 2*long {
+		return text
+	}
+	cut := (len(text)/long - 1) * long // moves rarely, so that lines stay in place
+	cut += strings.IndexAny(text[cut:], " \n") + 1
+	before, text := text[:cut], text[cut:]
+	if strings.Count(before, "```")%2 == 1 {
+		fence, _, _ := strings.Cut(before[strings.LastIndex(before, "```"):], "\n")
+		text = fence + "\n" + text
+	}
+	return text
 }
 
 func (p *painter) end() {
@@ -52,13 +68,16 @@ func (p *painter) end() {
 }
 
 // markdown renders a text for the width of the terminal. A text that cannot be rendered
-// stays as it is.
+// stays as it is. So does a text with deep lists and quotes: the rendering would take hours.
 func (p *painter) markdown(text string) string {
 	style := "dark"
 	if p.light.Load() {
 		style = "light"
 	}
 	text = screen.Printable(text, "\n\t")
+	if nested(text, int(p.width.Load())) {
+		return lipgloss.Wrap(text, int(p.width.Load()), " ")
+	}
 	r, err := glamour.NewTermRenderer(glamour.WithStandardStyle(style), glamour.WithWordWrap(max(10, int(p.width.Load())-4)))
 	if err != nil {
 		return text
@@ -67,4 +86,22 @@ func (p *painter) markdown(text string) string {
 		text = strings.Trim(out, "\n")
 	}
 	return text
+}
+
+// marks are the beginnings of lists and quotes at the beginning of a line.
+var (
+	marks = regexp.MustCompile(`^(?:\s*(?:>|[-*+]\s|\d+[.)]\s))+`)
+	mark  = regexp.MustCompile(`[^\s\d]`)
+)
+
+// nested reports whether lists and quotes in a text may be deep for a width: many begin in
+// one line, or after much space. A list needs two columns for each level.
+func nested(text string, width int) bool {
+	for line := range strings.Lines(text) {
+		prefix := marks.FindString(line)
+		if len(mark.FindAllString(prefix, -1)) > 3 || len(prefix)+3*strings.Count(prefix, "\t") > min(width/2, 40) {
+			return true
+		}
+	}
+	return false
 }
