@@ -338,7 +338,7 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 		return ctx, nil, s.store.wrap(op, s.ref, ErrReadOnly)
 	}
 	if driver.IsTentative(ctx) {
-		return ctx, nil, s.store.wrap(op, s.ref, errors.New("a compaction waits for a model, which a transaction should not do: compact before it or after it"))
+		return ctx, nil, s.store.wrap(op, s.ref, errTentative)
 	}
 	t := s.store.table.Acquire(ctx, s.ref)
 	end, err := t.Compact(ctx)

@@ -33,8 +33,9 @@ type CreateOptions struct {
 	// empty Agent means the session's. It is recorded and not checked, unless its
 	// owner is needed: see [Info] and [ListOptions].
 	Parent transcript.Link `json:"parent,omitzero"`
-	// Values are listed values that the session begins with, by name: any JSON.
-	Values map[string]json.RawMessage `json:"values,omitempty"`
+	// Values are listed values that the session begins with, by name: any JSON. They are the
+	// program's: a client of HTTP, which sends the other options, cannot set them.
+	Values map[string]json.RawMessage `json:"-"`
 	// Aside leaves the current session of the key as it is: the new session is not
 	// current before [Session.MakeCurrent].
 	Aside bool `json:"aside,omitempty"`

@@ -36,6 +36,9 @@ var (
 	ErrNewerFormat = rebuild.ErrNewerFormat
 )
 
+// errTentative refuses calls that would outlive a rollback or wait for their own transaction.
+var errTentative = errors.New("the context belongs to a transaction: make this call before it or after it")
+
 // Errors of the store that [Open] opens.
 var (
 	// ErrFragment reports that a write failed and could not be cut back: a

@@ -44,6 +44,9 @@ import (
 func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions) (*Session, error) {
 	const op = "fork"
 	o, err := opts.checked()
+	if err == nil && driver.IsTentative(ctx) { // the fork would keep lines that are undone
+		err = errTentative
+	}
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}

@@ -161,6 +161,9 @@ func (s *Session) Flush(ctx context.Context) error {
 // error then matches both. Unlock releases the lock and brings the index up to date;
 // calling it again does nothing. The lock also ends with the process.
 func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error, err error) {
+	if driver.IsTentative(ctx) { // the transaction may lock what the turn locks
+		return nil, s.store.wrap("lock turn", s.ref, errTentative)
+	}
 	err = s.store.check(context.WithoutCancel(ctx), s.ref)
 	var release func() error
 	if err == nil {

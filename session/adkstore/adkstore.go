@@ -57,7 +57,7 @@ func (s *service) Create(ctx context.Context, req *adk.CreateRequest) (_ *adk.Cr
 	if _, err = n.user.Get(ctx, n.ref); err == nil {
 		return nil, fmt.Errorf("session %q of user %q: %w", n.id, n.userID, fs.ErrExist)
 	}
-	if err = s.share(ctx, n, "", parts); err != nil {
+	if err = s.share(ctx, n, "", nil, parts); err != nil {
 		return nil, err
 	}
 	values := map[string]json.RawMessage{channel: json.RawMessage(`true`)} // so that a list brings the row up to date
@@ -172,14 +172,17 @@ func (s *service) AppendEvent(ctx context.Context, to adk.Session, event *adk.Ev
 		return err
 	}
 	h, ours := to.(*handle)
+	shares := len(parts[adk.KeyPrefixUser])+len(parts[adk.KeyPrefixApp]) > 0
 	var kept *session.Session
-	if ours && h.service == s && len(parts[adk.KeyPrefixUser])+len(parts[adk.KeyPrefixApp]) == 0 { // the append finds a missing session
+	if ours && h.service == s && !shares { // the append finds a missing session
 		kept = h.kept
 	} else if kept, err = n.user.Get(ctx, n.ref); err != nil {
 		return err
 	}
-	if err := s.share(ctx, n, event.ID, parts); err != nil {
-		return err
+	if shares {
+		if err := s.share(ctx, n, event.ID, kept, parts); err != nil {
+			return err
+		}
 	}
 	done, err := kept.AppendIf(ctx, session.Cond{Idem: event.ID}, append([]transcript.Item{item}, parts[""]...)...)
 	if err == nil && ours {

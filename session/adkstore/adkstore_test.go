@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/session/adkstore"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/erase"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
@@ -149,6 +150,35 @@ func TestState(t *testing.T) {
 	require.Equal(t, with(map[string]any{"user:u": "ann"}), stateOf(again))
 }
 
+// Retention leaves shared state, which no user message renews.
+func TestRetention(t *testing.T) {
+	now := time.Now()
+	opts := &session.Options{Now: func() time.Time { return now }}
+	s, st := open(t, t.TempDir(), opts)
+	ann := create(t, s, "ann", "1", map[string]any{"app:a": 1, "user:u": 1})
+	now = now.Add(40 * 24 * time.Hour)
+	add(t, s, ann, text("e1", "user", "hi", nil))
+	now = now.Add(2 * time.Hour)
+	create(t, s, "bob", "1", map[string]any{"user:u": 2})
+	plan, err := retain.Preview(t.Context(), st, retain.Policy{Default: 30 * 24 * time.Hour, Delete: true, Now: opts.Now, Force: true})
+	require.NoError(t, err)
+	require.Len(t, plan.Items, 2)
+	_, err = retain.Apply(t.Context(), st, plan)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"app:a": 1.0, "user:u": 1.0}, stateOf(get(t, s, "ann", "1")))
+}
+
+// A session that was deleted and made again takes events with the IDs of the earlier one.
+func TestRecreated(t *testing.T) {
+	s, _ := open(t, t.TempDir(), nil)
+	for n := range 3 {
+		made := create(t, s, "ann", "1", nil)
+		add(t, s, made, text("e1", "user", "hi", map[string]any{"user:u": n % 2}))
+		require.Equal(t, float64(n%2), stateOf(get(t, s, "ann", "1"))["user:u"])
+		require.NoError(t, s.Delete(t.Context(), &adk.DeleteRequest{AppName: "app", UserID: "ann", SessionID: "1"}))
+	}
+}
+
 // Names of any form are kept apart.
 func TestNames(t *testing.T) {
 	s, _ := open(t, t.TempDir(), nil)
@@ -171,6 +201,11 @@ func TestNames(t *testing.T) {
 		_, err := s.Create(t.Context(), &adk.CreateRequest{AppName: "app", UserID: user, SessionID: "s"})
 		require.Error(t, err)
 	}
+	bad := map[string]any{"\xff": 1, "user:u": 1}
+	_, err = s.Create(t.Context(), &adk.CreateRequest{AppName: "app", UserID: "u", SessionID: "bad", State: bad})
+	require.ErrorContains(t, err, "UTF-8")
+	require.ErrorContains(t, s.AppendEvent(t.Context(), generated, text("bad", "user", "hi", bad)), "UTF-8")
+	require.Empty(t, stateOf(get(t, s, "u", "a:b%")))
 	_, err = s.Create(t.Context(), &adk.CreateRequest{AppName: "_app", UserID: "u", SessionID: "s"})
 	require.ErrorIs(t, err, session.ErrKey)
 }

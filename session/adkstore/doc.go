@@ -16,7 +16,8 @@
 // State without a prefix belongs to the session, as listed values: a list reads
 // the transcript only if the state of a session exceeds 4 KiB. State with the prefix "user:" or
 // "app:" is in a session of its own, of the user or of no owner, with the channel
-// "adk-state". An erase of the user reaches it. State with the prefix "temp:" is not stored.
+// "adk-state". An erase of the user reaches it, and retention leaves it. State with the prefix
+// "temp:" is not stored.
 //
 // # Guarantees
 //

@@ -3,10 +3,12 @@ package adkstore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	adk "google.golang.org/adk/v2/session"
 
@@ -24,6 +26,7 @@ func stateKey(app string) session.Key {
 }
 
 // split returns the values of a change of state by the prefixes of their names, in order.
+// Two names that are not UTF-8 could become one in JSON, so it refuses them.
 func split(state map[string]any) (parts map[string][]transcript.Item, err error) {
 	parts = map[string][]transcript.Item{}
 	for _, name := range slices.Sorted(maps.Keys(state)) {
@@ -32,6 +35,9 @@ func split(state map[string]any) (parts map[string][]transcript.Item, err error)
 			scope = ""
 		}
 		data, err := json.Marshal(state[name])
+		if !utf8.ValidString(name) {
+			err = errors.New("the name is not valid UTF-8")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("state %q: %w", name, err)
 		}
@@ -40,17 +46,25 @@ func split(state map[string]any) (parts map[string][]transcript.Item, err error)
 	return parts, nil
 }
 
-// share stores the shared parts of a change, once for an event with an ID.
-func (s *service) share(ctx context.Context, n name, eventID string, parts map[string][]transcript.Item) error {
+// share stores the shared parts of a change, once for an event with an ID. The key of an
+// event names its session by the time of creation as well: after a deletion its ID may return.
+func (s *service) share(ctx context.Context, n name, eventID string, of *session.Session, parts map[string][]transcript.Item) error {
 	var cond session.Cond
 	if eventID != "" {
-		cond.Idem = n.ref.ID + " " + eventID
+		info, err := of.Info(ctx)
+		if err != nil {
+			return err
+		}
+		cond.Idem = fmt.Sprintf("%s %d %s", n.ref.ID, info.CreatedAt.UnixMicro(), eventID)
 	}
 	for scope, store := range map[string]*session.Store{adk.KeyPrefixApp: s.store, adk.KeyPrefixUser: n.user} {
 		if len(parts[scope]) == 0 {
 			continue
 		}
 		kept, err := store.Load(ctx, stateKey(n.app))
+		if err == nil {
+			err = keep(ctx, kept)
+		}
 		if err == nil {
 			_, err = kept.AppendIf(ctx, cond, parts[scope]...)
 		}
@@ -59,6 +73,16 @@ func (s *service) share(ctx context.Context, n name, eventID string, parts map[s
 		}
 	}
 	return nil
+}
+
+// keep protects a session from retention, which would take it for an old conversation: no
+// user message is in it.
+func keep(ctx context.Context, kept *session.Session) error {
+	info, err := kept.Info(ctx)
+	if err != nil || info.Keep {
+		return err
+	}
+	return kept.SetMeta(ctx, transcript.Meta{Keep: new(true)})
 }
 
 // state returns the state of a session with the shared state. Shared caches the shared state

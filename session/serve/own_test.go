@@ -185,6 +185,12 @@ func TestOwnRoutes(t *testing.T) {
 	alice.ask(200, "PATCH", at, map[string]any{"title": "Fruit", "labels": []string{"a"}, "keep": true, "ttl": 60}, &info)
 	require.Equal(t, []any{"Fruit", []string{"a"}, true, time.Minute}, []any{info.Title, info.Labels, info.Keep, info.TTL})
 	alice.ask(400, "PATCH", at, map[string]string{"owner": "bob"}, nil) // it never changes
+
+	// Values are the program's alone.
+	values := map[string]any{"entry": all.Entries[1].ID, "values": map[string]any{"plan": "gold"}}
+	alice.ask(400, "POST", at+"/fork", values, nil)
+	delete(values, "entry")
+	alice.ask(400, "POST", "/v1/store/sessions", values, nil)
 	alice.ask(204, "PUT", at+"/pins/"+all.Entries[1].ID, nil, nil)
 	alice.ask(404, "PUT", at+"/pins/none", nil, nil)
 	var pins []struct{ Entry, Text string }

@@ -20,6 +20,9 @@ func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(gen in
 		return row, failKey("load", key, err)
 	}
 	defer d.ops.Done()
+	if header == nil {
+		ctx = d.joining(ctx)
+	}
 	for err = errAgain; errors.Is(err, errAgain); {
 		if row, err = d.current(ctx, key); errors.Is(err, errNoSession) && header != nil {
 			row, err = d.create(ctx, key, header, nil, true)

@@ -86,8 +86,14 @@ func (d *Driver) put(ctx context.Context, ref driver.Ref, row driver.Row) error 
 	if err != nil {
 		return err
 	}
+	var wait *string // nil keeps the setting of a transaction, which has locked the row
+	if _, ok := d.inside(ctx); !ok {
+		wait = new(lockWait(ctx))
+	}
 	n, err := d.exec(ctx, `UPDATE {s}.sessions SET updated_s = $3, updated_ns = $4, row = $5
-		WHERE agent = $1 AND id = $2 AND NOT archived AND rev <= $6`, ref.Agent, ref.ID, seconds, nanoseconds, text, row.Rev)
+		WHERE agent = $1 AND id = $2 AND NOT archived AND rev <= $6
+		AND set_config('lock_timeout', coalesce($7, current_setting('lock_timeout')), true) <> ''`,
+		ref.Agent, ref.ID, seconds, nanoseconds, text, row.Rev, wait)
 	if err != nil || n > 0 {
 		return err
 	}
@@ -104,6 +110,7 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Position, 
 		return nil, failOn("list", err)
 	}
 	defer d.ops.Done()
+	ctx = d.joining(ctx)
 	if agent == "" {
 		list, err := d.listAgents(ctx)
 		return list, failOn("list agents", err)

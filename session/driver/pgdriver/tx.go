@@ -18,16 +18,17 @@ import (
 //	_, err = tx.Exec(ctx, "INSERT INTO orders ...")
 //	err = tx.Commit(ctx)
 //
-// Reads of a session with the context show the appends of the transaction, and reads with
+// Reads with the context, lists included, show the appends of the transaction, and reads with
 // other contexts do not. After a failed append the transaction is as it was before, but a
 // lost connection ends it, and nothing is retried. Blobs are written at once: after a
 // rollback they stay until the session is deleted.
 //
 // The transaction locks each session that it appends to. Other appends to the session wait
-// until it ends, those of the same goroutine too: so it should be short, and the calls on
-// the session use its context. Calls other than appends and reads, such as
-// [driver.Driver].Create or LockTurn, are outside of the transaction. A compaction with
-// the context fails.
+// until it ends, even in the same goroutine: so it should be short, and the calls on the
+// session use its context. It also stops the renewal of a turn lock on the session, so a turn
+// of any process is lost if the transaction takes longer than [Options].Lease. A compaction, a fork and a turn lock with the context fail:
+// take the lock before the transaction, and release it after. Other calls that write, such
+// as [driver.Driver].Create, are outside of the transaction.
 //
 // Each call with the context reads the session since its last compaction. The server
 // notifies followers at the commit. With a pooler that drops notifications they may learn of

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -199,4 +200,97 @@ func TestWithTxFollow(t *testing.T) {
 	require.Equal(t, "b", <-got)
 	cancel()
 	<-done
+}
+
+// A list in a transaction leaves the memory of the process as it is, and locks no session.
+func TestWithTxList(t *testing.T) {
+	pool, s, other := openTx(t)
+	for i, by := range []*session.Session{s, other, s} { // s has not read the append of other
+		_, err := by.Append(t.Context(), transcript.UserText(string(rune('a'+i))))
+		require.NoError(t, err)
+	}
+	tx := begin(t, pool)
+	ctx := pgdriver.WithTx(t.Context(), tx)
+	_, err := other.Store().List(ctx, nil)
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = s.Append(short, transcript.UserText("d"))
+	require.NoError(t, err, "the list holds no lock")
+	_, err = s.Append(ctx, transcript.UserText("phantom"), transcript.Value{Name: "n", Value: []byte(`1`), Listed: true})
+	require.NoError(t, err)
+	for _, s := range []*session.Session{s, other} {
+		infos, err := s.Store().List(ctx, nil)
+		require.NoError(t, err)
+		require.Equal(t, "1", string(infos[0].Values["n"]))
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	for _, s := range []*session.Session{s, other} {
+		require.Equal(t, []string{"a", "b", "c", "d"}, textsOf(t.Context(), t, s))
+	}
+}
+
+// After the commit a list shows the title of the first message.
+func TestWithTxRow(t *testing.T) {
+	pool, s, other := openTx(t)
+	s, err := s.Store().Create(t.Context(), session.Key{Agent: "rows"}, nil)
+	require.NoError(t, err)
+	require.NoError(t, order(t.Context(), pool, s, "two lamps"))
+	for _, st := range []*session.Store{s.Store(), other.Store()} {
+		infos, err := st.List(t.Context(), &session.ListOptions{Key: session.Key{Agent: "rows"}})
+		require.NoError(t, err)
+		require.Equal(t, []any{"two lamps", 1}, []any{infos[0].Title, infos[0].Messages})
+	}
+}
+
+// A list waits for no transaction, of which it shows nothing: in its own process and in
+// another one.
+func TestWithTxOpen(t *testing.T) {
+	pool, s, other := openTx(t)
+	_, err := s.Append(t.Context(), transcript.UserText("a"))
+	require.NoError(t, err)
+	tx := begin(t, pool)
+	_, err = other.Append(pgdriver.WithTx(t.Context(), tx), transcript.UserText("phantom"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second) // less than a driver waits for a lock without a limit
+	defer cancel()
+	for _, s := range []*session.Session{s, other} {
+		infos, err := s.Store().List(ctx, nil)
+		require.NoError(t, err)
+		require.Equal(t, "0", string(infos[0].Values["n"]))
+	}
+	require.NoError(t, ctx.Err())
+	require.NoError(t, tx.Rollback(t.Context()))
+}
+
+// Reads in a transaction need no second connection. A fork would keep entries that are undone,
+// and a turn lock would wait for its own transaction.
+func TestWithTxAlone(t *testing.T) {
+	pool, s, _ := openTx(t)
+	config := pool.Config()
+	config.MaxConns = 1
+	one, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(one.Close)
+	d, err := pgdriver.Open(t.Context(), one, &pgdriver.Options{Schema: config.ConnConfig.RuntimeParams["search_path"]})
+	require.NoError(t, err)
+	st := session.OpenDriver(d, nil)
+	defer func() { require.NoError(t, st.Close()) }()
+	tx := begin(t, one)
+	defer func() { require.NoError(t, tx.Rollback(context.Background())) }()
+	ctx, cancel := context.WithTimeout(pgdriver.WithTx(t.Context(), tx), 20*time.Second)
+	defer cancel()
+	s, err = st.Get(ctx, s.Ref())
+	require.NoError(t, err)
+	ids, err := s.Append(ctx, transcript.UserText("hi"))
+	require.NoError(t, err)
+	info, err := s.Info(ctx)
+	require.NoError(t, err)
+	infos, err := st.List(ctx, nil)
+	require.NoError(t, err)
+	require.Equal(t, info.Size, infos[0].Size)
+	_, err = s.Fork(ctx, ids[0], nil)
+	require.ErrorContains(t, err, "transaction")
+	_, err = s.LockTurn(ctx, true)
+	require.ErrorContains(t, err, "transaction")
 }

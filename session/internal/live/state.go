@@ -42,6 +42,9 @@ type fresh struct {
 	entries []transcript.Entry
 }
 
+// tentative reports whether the state belongs to one call, and never was in the table.
+func (s *State) tentative() bool { return s.place == nil }
+
 // Do calls f with the state locked.
 func (s *State) Do(f func() error) error {
 	s.mu.Lock()

@@ -65,7 +65,7 @@ func (t *Table) Has(ref driver.Ref) bool {
 // Release ends the use of a state. A stale one leaves the table. If too many are unused,
 // so does the one released first, and its row is put.
 func (t *Table) Release(s *State) {
-	if s.place == nil { // it never was in the table
+	if s.tentative() {
 		return
 	}
 	t.mu.Lock()
@@ -149,8 +149,12 @@ func (t *Table) Alone(ctx context.Context, refs []driver.Ref, do func() error) e
 }
 
 // PutRows is PutRow for all sessions of an agent, or of all agents if agent is
-// empty. It waits once for an index that is locked, not once for each row.
+// empty. It waits once for an index that is locked, not once for each row. It does nothing
+// if ctx is tentative: the states would read lines that may be undone.
 func (t *Table) PutRows(ctx context.Context, agent string, fill bool) {
+	if driver.IsTentative(ctx) {
+		return
+	}
 	locked := map[string]bool{} // by agent; each has an index of its own
 	for _, s := range t.due(agent) {
 		if !locked[s.ref.Agent] {
@@ -160,7 +164,7 @@ func (t *Table) PutRows(ctx context.Context, agent string, fill bool) {
 }
 
 // Refresh returns the row of a session with every line, and puts it unless the store is
-// read-only. If the session cannot be read, Refresh returns the known row.
+// read-only or ctx is tentative. If the session cannot be read, Refresh returns the known row.
 func (t *Table) Refresh(ctx context.Context, known driver.Row) driver.Row {
 	s, row := t.Acquire(ctx, known.Ref()), known
 	defer t.Release(s)
@@ -173,8 +177,10 @@ func (t *Table) Refresh(ctx context.Context, known driver.Row) driver.Row {
 	if err != nil {
 		return known
 	}
-	if !s.o.ReadOnly {
-		_ = s.o.Driver.Put(ctx, row) // else the next list refreshes it again
+	if !s.o.ReadOnly && !driver.IsTentative(ctx) { // a row would stay locked until the end of the transaction
+		wait, cancel := context.WithTimeout(ctx, rowWait)
+		defer cancel()
+		_ = s.o.Driver.Put(wait, row) // else the next list refreshes it again
 	}
 	return row
 }

@@ -194,8 +194,8 @@ func (s *State) finish(group []*Job, res driver.Result, err error, took time.Dur
 		}
 		return
 	}
-	if put := s.appended(res, group); put || meta {
-		s.PutRow(group[0].Ctx, meta)
+	if put := s.appended(res, group); put || meta || s.tentative() {
+		s.PutRow(group[0].Ctx, meta || s.tentative()) // nothing puts the row of a tentative state later
 	}
 }
 
