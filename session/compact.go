@@ -11,7 +11,6 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/live"
 	"github.com/convolog/convolog/session/internal/replay"
 	"github.com/convolog/convolog/transcript"
@@ -337,8 +336,8 @@ func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free
 	if s.store.opts.ReadOnly {
 		return ctx, nil, s.store.wrap(op, s.ref, ErrReadOnly)
 	}
-	if driver.IsTentative(ctx) {
-		return ctx, nil, s.store.wrap(op, s.ref, errTentative)
+	if err := outside(ctx); err != nil {
+		return ctx, nil, s.store.wrap(op, s.ref, err)
 	}
 	t := s.store.table.Acquire(ctx, s.ref)
 	end, err := t.Compact(ctx)

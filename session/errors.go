@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -38,6 +39,14 @@ var (
 
 // errTentative refuses calls that would outlive a rollback or wait for their own transaction.
 var errTentative = errors.New("the context belongs to a transaction: make this call before it or after it")
+
+// outside refuses a context of a transaction of the caller.
+func outside(ctx context.Context) error {
+	if driver.IsTentative(ctx) {
+		return errTentative
+	}
+	return nil
+}
 
 // Errors of the store that [Open] opens.
 var (

@@ -44,10 +44,7 @@ import (
 func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions) (*Session, error) {
 	const op = "fork"
 	o, err := opts.checked()
-	if err == nil && driver.IsTentative(ctx) { // the fork would keep lines that are undone
-		err = errTentative
-	}
-	if err != nil {
+	if err = cmp.Or(err, outside(ctx)); err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	var base driver.Row

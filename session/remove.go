@@ -37,7 +37,7 @@ import (
 func (st *Store) SetState(ctx context.Context, ref Ref, to State, at int64) error {
 	ref = inMain(ref)
 	a, err := able[driver.Rewriter](st.drv)
-	err = cmp.Or(err, st.check(ctx, ref))
+	err = cmp.Or(err, outside(ctx), st.check(ctx, ref))
 	switch {
 	case err != nil:
 	case to == Live:
@@ -123,6 +123,9 @@ func (st *Store) markTrashed(ctx context.Context, ref Ref, to State, at int64) (
 // of a key is deleted, its newest remaining one becomes current. When the error
 // is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
+	if err := outside(ctx); err != nil {
+		return st.done(ctx, "delete", Ref{}, err)
+	}
 	refs = slices.Clone(refs)
 	for i, ref := range refs {
 		refs[i] = inMain(ref)
@@ -158,7 +161,7 @@ func sorted(refs []Ref) []Ref {
 // leftovers of an interrupted delete.
 func (st *Store) DeleteAt(ctx context.Context, ref Ref, at int64) error {
 	ref = inMain(ref)
-	err := st.check(ctx, ref)
+	err := cmp.Or(outside(ctx), st.check(ctx, ref))
 	if err == nil {
 		err = st.table.Alone(ctx, []Ref{ref}, func() error { return st.drv.Delete(ctx, driver.Cursor(max(at, 0)), ref) })
 	}

@@ -30,7 +30,10 @@ func (s *Session) Rewrite(ctx context.Context, change func(records iter.Seq2[tra
 	const op = "rewrite"
 	var events []Event
 	err := s.store.table.Alone(ctx, []Ref{s.ref}, func() error {
-		err := s.rewrite(ctx, change)
+		err := outside(ctx)
+		if err == nil {
+			err = s.rewrite(ctx, change)
+		}
 		kept := errors.Is(err, errKept)
 		if err != nil && !kept {
 			return err

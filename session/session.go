@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -161,10 +162,7 @@ func (s *Session) Flush(ctx context.Context) error {
 // error then matches both. Unlock releases the lock and brings the index up to date;
 // calling it again does nothing. The lock also ends with the process.
 func (s *Session) LockTurn(ctx context.Context, wait bool) (unlock func() error, err error) {
-	if driver.IsTentative(ctx) { // the transaction may lock what the turn locks
-		return nil, s.store.wrap("lock turn", s.ref, errTentative)
-	}
-	err = s.store.check(context.WithoutCancel(ctx), s.ref)
+	err = cmp.Or(outside(ctx), s.store.check(context.WithoutCancel(ctx), s.ref))
 	var release func() error
 	if err == nil {
 		release, err = s.store.drv.LockTurn(ctx, s.ref, wait)

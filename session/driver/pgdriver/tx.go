@@ -26,9 +26,10 @@ import (
 // The transaction locks each session that it appends to. Other appends to the session wait
 // until it ends, even in the same goroutine: so it should be short, and the calls on the
 // session use its context. It also stops the renewal of a turn lock on the session, so a turn
-// of any process is lost if the transaction takes longer than [Options].Lease. A compaction, a fork and a turn lock with the context fail:
-// take the lock before the transaction, and release it after. Other calls that write, such
-// as [driver.Driver].Create, are outside of the transaction.
+// of any process is lost if the transaction takes longer than [Options].Lease. A compaction,
+// a fork, a turn lock, a change of the state, a rewrite and a deletion with the context fail:
+// take the lock before the transaction, and release it after. A creation is outside of the
+// transaction.
 //
 // Each call with the context reads the session since its last compaction. The server
 // notifies followers at the commit. With a pooler that drops notifications they may learn of

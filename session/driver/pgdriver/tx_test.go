@@ -293,4 +293,8 @@ func TestWithTxAlone(t *testing.T) {
 	require.ErrorContains(t, err, "transaction")
 	_, err = s.LockTurn(ctx, true)
 	require.ErrorContains(t, err, "transaction")
+	require.ErrorContains(t, st.Delete(ctx, s.Ref()), "transaction")
+	require.ErrorContains(t, st.DeleteAt(ctx, s.Ref(), info.End), "transaction")
+	require.ErrorContains(t, st.SetState(ctx, s.Ref(), session.Archived, -1), "transaction")
+	require.ErrorContains(t, s.Rewrite(ctx, nil), "transaction")
 }
