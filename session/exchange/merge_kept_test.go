@@ -53,10 +53,12 @@ func eraseEntries(t *testing.T, st *session.Store, ref session.Ref, ids ...strin
 	require.NoError(t, err)
 }
 
-// Three ends of a session, two of which begin with the same message, are all there.
-func TestMergeThreeEnds(t *testing.T) {
-	a, b, c := inMemory(), inMemory(), inMemory()
-	s := load(t, a)
+// threeEnds returns three stores with other ends of one session, which it returns from a.
+// The ends in a and b begin with the same message.
+func threeEnds(t *testing.T) (a, b, c *session.Store, s *session.Session) {
+	t.Helper()
+	a, b, c = inMemory(), inMemory(), inMemory()
+	s = load(t, a)
 	say(t, s, "one")
 	copied(t, a, c)
 	say(t, s, "x1")
@@ -64,6 +66,12 @@ func TestMergeThreeEnds(t *testing.T) {
 	say(t, s, "a2")
 	say(t, get(t, b, s.Ref()), "b2", "b3")
 	say(t, get(t, c, s.Ref()), "c1", "c2", "c3", "c4", "c5")
+	return a, b, c, s
+}
+
+// Three ends of a session, two of which begin with the same message, are all there.
+func TestMergeThreeEnds(t *testing.T) {
+	a, b, c, _ := threeEnds(t)
 	ofA, ofB, ofC := contents(t, a), contents(t, b), contents(t, c)
 	for round := range 2 {
 		merged(t, b, c)
@@ -199,15 +207,7 @@ func TestMergeKeepsOtherMedia(t *testing.T) {
 // Two machines give an end the same fork, or forks of different names, but never one
 // name with two beginnings.
 func TestMergeForkOfTwoBases(t *testing.T) {
-	a, b, c := inMemory(), inMemory(), inMemory()
-	s := load(t, a)
-	say(t, s, "one")
-	copied(t, a, c)
-	say(t, s, "x1")
-	copied(t, a, b)
-	say(t, s, "a2")
-	say(t, get(t, b, s.Ref()), "b2", "b3")
-	say(t, get(t, c, s.Ref()), "c1", "c2", "c3", "c4", "c5")
+	a, b, c, _ := threeEnds(t)
 	merged(t, b, c)
 	merged(t, a, c) // a fork of "one"
 	merged(t, a, b) // a fork of "x1"
@@ -230,15 +230,7 @@ var removals = map[string]func(t *testing.T, st *session.Store, ref session.Ref)
 func TestMergeNamesLeft(t *testing.T) {
 	for how, remove := range removals {
 		t.Run(how, func(t *testing.T) {
-			a, b, c := inMemory(), inMemory(), inMemory()
-			s := load(t, a)
-			say(t, s, "one")
-			copied(t, a, c)
-			say(t, s, "x1")
-			copied(t, a, b)
-			say(t, s, "of a")
-			say(t, get(t, b, s.Ref()), "b2", "b3")
-			say(t, get(t, c, s.Ref()), "c1", "c2", "c3", "c4", "c5")
+			a, b, c, s := threeEnds(t)
 			merged(t, b, c)
 			fork := forkOf(t, c)
 			require.NoError(t, remove(t, c, fork))
