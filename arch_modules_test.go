@@ -15,8 +15,8 @@ import (
 
 // A nested module that has a replace line cannot be installed, and one that requires
 // another version than the coming one is released with it. go.work finds all of them
-// here without replace lines. A module whose dependencies exclude those of another one has
-// a go.work of its own.
+// here without replace lines. A module has a go.work of its own if it cannot be built with
+// the dependencies of another module.
 func TestModules(t *testing.T) { report(t, checkModules(os.DirFS("."))) }
 
 func TestModulesFlags(t *testing.T) {

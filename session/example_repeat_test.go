@@ -43,7 +43,7 @@ func ExampleSession_AppendIf_repeated() {
 		return nil
 	}
 	for range 2 {
-		if err := post("request-1", "What is the capital of Portugal?"); err != nil {
+		if err := post("request-1", "Name the capital of Portugal."); err != nil {
 			log.Fatal(err)
 		}
 	}

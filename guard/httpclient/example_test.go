@@ -29,7 +29,7 @@ func ExampleMessages() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := s.Append(ctx, transcript.UserText("What is the capital of Portugal?")); err != nil {
+	if _, err := s.Append(ctx, transcript.UserText("Name the capital of Portugal.")); err != nil {
 		log.Fatal(err)
 	}
 	answer, err := guard.Do(ctx, &guard.Guard{Model: "claude-sonnet-4-5"}, s,
@@ -57,7 +57,7 @@ func ExampleChat() {
 	client.Model, client.MaxOutput = "gpt-5", 1000
 
 	answer, err := client.Complete(context.Background(), transcript.Request{
-		Messages: []transcript.Message{transcript.UserText("What is the capital of Portugal?")},
+		Messages: []transcript.Message{transcript.UserText("Name the capital of Portugal.")},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -122,7 +122,7 @@ func isMessage(e transcript.Entry) bool {
 }
 
 // liveMessages counts the messages outside of chapters that no rewind took back. It lists
-// the entries first: what is appended meanwhile is left to the next count, a commit too.
+// the entries first. The next count includes later entries and commits.
 func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
 	type step struct {
 		id string

@@ -65,10 +65,10 @@ func TestCommands(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("a.txt", []byte("al\x1b[31mpha"), 0o600))
 	out := talk(t, nil, "hello", "read a.txt", "/new second", "two", "/sessions", "/switch hello", "/nonsense", "/context", "/compact x", "/compact",
-		"/rewind", "/continue", "/export", "/export a.md", "/export a.md", "/export a.doc", "/switch nobody", "/help", "/quit", "never")
+		"/rewind", "/continue", "/export", "/export a.md", "/export a.md", "/export a.doc", "/switch missing", "/help", "/quit", "never")
 	contains(t, out, "Type a message", `You said "hello"`, `[tool] read_file({"path":"a.txt"})`, "al[31mpha", "Session: ", "two",
 		"*", "second", "1 turns", "hello", "2 turns", "Restored: 2 previous turns", "[assistant] This is", "unknown command /nonsense", "Context usage: ~", "0.",
-		"Error: ", `"x"`, "not smaller", "Rewound 1", "Error: nothing is pending", "Exported: ", ".md", "Exported: a.md", "Error: ", "exists", "Error: want a file", "Error: ", "nobody", "/rewind [n]")
+		"Error: ", `"x"`, "not smaller", "Rewound 1", "Error: nothing is pending", "Exported: ", ".md", "Exported: a.md", "Error: ", "exists", "Error: want a file", "Error: ", "missing", "/rewind [n]")
 	require.NotContains(t, out, "never")
 	require.NotContains(t, out, "\x1b")
 	text, err := os.ReadFile("a.md")

@@ -24,6 +24,6 @@ func TestChat(t *testing.T) {
 	require.Equal(t, "--dir "+sh.dir+" --url  --model m --window 180000 alpha\n", sh.must(0, "chat", "alph", "--model", "m"))
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "convolog-chat"), []byte("#!/bin/sh\nexit 1\n"), 0o700))
 	sh.must(exitFailed, "chat")
-	sh.must(exitAbsent, "chat", "nobody")
+	sh.must(exitAbsent, "chat", "missing")
 	overURL(t).must(exitUsage, "chat")
 }

@@ -16,9 +16,9 @@ type call struct {
 	id      string
 }
 
-// IsHelper reports whether a name is the name of a helper's transcript. Claude
-// Code keeps it in the folder "subagents" of the session, earlier versions
-// keep it with the sessions.
+// IsHelper reports whether a name is the name of a helper's transcript. Claude Code
+// keeps these files in a folder of the session, and earlier versions keep them with the
+// sessions.
 func IsHelper(name string) bool { return strings.HasPrefix(path.Base(name), "agent-") }
 
 // Calls are the calls that started helpers, by the IDs of the session and of the
