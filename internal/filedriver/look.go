@@ -158,7 +158,7 @@ func (x *index) check(id string) (changed bool) {
 		}
 		return true
 	}
-	if err != nil || e != nil && e.archived == f.archived && (f.archived || e.size == f.size || e.key == "" && e.size != unseen) {
+	if err != nil || e != nil && e.archived == f.archived && (f.archived || e.size == f.size) {
 		return false
 	}
 	_ = x.look(f) // said in the log
@@ -198,7 +198,7 @@ func (x *index) look(f found) error {
 	case errors.Is(err, errNoHeader) && (f.archived || e != nil && e.key != ""):
 		return err
 	case errors.Is(err, errNoHeader) && row.ID == "":
-		x.set(&entry{id: f.id})
+		x.set(&entry{id: f.id, size: f.size})
 		if e == nil || x.lost {
 			x.news = append(x.news, f.id)
 		}
@@ -207,7 +207,11 @@ func (x *index) look(f found) error {
 		known.Gen, known.Archived = max(row.Gen, e.gen), f.archived
 		row = known
 	}
-	x.set(entryOf(row))
+	n := entryOf(row)
+	if n.key == "" {
+		n.size = f.size // the row covers nothing; another look is of use when the file has changed
+	}
+	x.set(n)
 	if e == nil || e.key != row.Key || x.lost {
 		x.news = append(x.news, f.id)
 	}

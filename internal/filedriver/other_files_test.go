@@ -168,3 +168,23 @@ func TestIndexThatIsNoFile(t *testing.T) {
 	require.Len(t, list(t, d), 1)
 	require.NoError(t, d.Close())
 }
+
+// A transcript that is being copied into the folder while a list looks at it is listed
+// once it is whole.
+func TestCopiedWhileListed(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	path := d.Path(create(t, d, "a", "k").Ref())
+	create(t, d, "b", "other key")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	require.Len(t, list(t, d), 1)
+	for _, part := range [][]byte{nil, text[:10]} {
+		require.NoError(t, os.WriteFile(path, part, 0o600))
+		require.Len(t, list(t, d), 1)
+	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+}
