@@ -128,7 +128,7 @@ type index struct {
 // learned holds the findings of a process in the transcripts themselves.
 type learned struct {
 	lost bool     // all transcripts are to be compared with their rows
-	news []string // sessions whose rows the next writer must add
+	news map[string]bool // sessions whose rows the next writer must add: by look, finish and closeWriter; taken by addNews
 	// When the folders of transcripts and archives were changed last before their
 	// names were compared with the rows.
 	listed folderTimes

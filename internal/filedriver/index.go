@@ -43,7 +43,7 @@ func (x *index) forget() error {
 	x.rows, x.writers = newRows(0), map[int64]bool{}
 	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	x.missing = map[string]*entry{}
-	x.said, x.learned = folderTimes{}, learned{lost: true}
+	x.said, x.learned = folderTimes{}, learned{lost: true, news: map[string]bool{}}
 	x.named.Store(false)
 	return err
 }

@@ -200,7 +200,7 @@ func (x *index) look(f found) error {
 	case errors.Is(err, errNoHeader) && row.ID == "":
 		x.set(&entry{id: f.id, size: f.size})
 		if e == nil || x.lost {
-			x.news = append(x.news, f.id)
+			x.news[f.id] = true
 		}
 		return err
 	case err != nil && known.ID != "" && known.Key != "":
@@ -213,7 +213,7 @@ func (x *index) look(f found) error {
 	}
 	x.set(n)
 	if e == nil || e.key != row.Key || x.lost {
-		x.news = append(x.news, f.id)
+		x.news[f.id] = true
 	}
 	return err
 }

@@ -80,8 +80,8 @@ func (x *index) aside(f func()) {
 func (x *index) addNews() error {
 	var recs []record
 	news := x.news
-	x.news = nil
-	for _, id := range news {
+	x.news = map[string]bool{}
+	for _, id := range slices.Sorted(maps.Keys(news)) {
 		if e := x.find(id); e != nil && e.key == "" {
 			recs = append(recs, record{Unknown: id}) // every process must look at it before it makes a session
 		} else if e != nil {
@@ -100,7 +100,7 @@ func (x *index) addNews() error {
 	}
 	err := x.write(recs...)
 	if err != nil {
-		x.news = news
+		maps.Copy(x.news, news)
 	}
 	return err
 }

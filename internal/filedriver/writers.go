@@ -62,7 +62,7 @@ func (x *index) finish(ctx context.Context) error {
 			delete(x.changes, id)
 			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
 		}
-		x.news = append(x.news, id)
+		x.news[id] = true
 	}
 	if err := x.addNews(); err != nil {
 		x.a.d.log.Warn("rows could not be written; the next writer tries again", "folder", x.a.dir, "err", err)
@@ -248,7 +248,7 @@ func (x *index) closeWriter(ids []string) {
 		for _, id := range ids {
 			x.check(id)
 			if e := x.find(id); e != nil && e.n == 0 && e.key != "" {
-				x.news = append(x.news, id)
+				x.news[id] = true
 			}
 		}
 		if err := x.addNews(); err != nil {
