@@ -216,19 +216,17 @@ func (x *index) openWriter(ctx context.Context) error {
 			return x.write() // the name, if the index was lost
 		}
 		by := firstWriter + rand.Int64N(writers)
-		lockErr := x.lock.TryLock(by)
-		if lockErr != nil && !errors.Is(lockErr, errors.ErrUnsupported) {
-			return lockErr
+		release, err := x.lock.Claim(by)
+		if err != nil {
+			return err
 		}
-		err := x.write(record{Open: by})
-		switch {
-		case err == nil:
-			x.by.Store(by)
-			x.named.Store(true)
-		case lockErr == nil:
-			_ = x.lock.Unlock(by) // a lock that stays ends with the process
+		if err = x.write(record{Open: by}); err != nil {
+			release()
+			return err
 		}
-		return err
+		x.by.Store(by)
+		x.named.Store(true)
+		return nil
 	})
 	if ctx.Err() == nil && errors.Is(err, driver.ErrBusy) {
 		// If this process is killed, a session may keep an old place in lists.
