@@ -176,8 +176,6 @@ func (x *index) restore(ctx context.Context, ref driver.Ref) error {
 // holdLog takes the append lock of a session with lock. The caller holds the lock of the
 // index.
 func (x *index) holdLog(ctx context.Context, o *openLog, lock func(*filelog.Log, context.Context) (func(), error)) (release func(), err error) {
-	short, cancel := context.WithTimeout(ctx, 20*busyWait)
-	defer cancel()
-	x.aside(func() { release, err = lock(o.log, short) })
+	x.briefly(ctx, func(ctx context.Context) { release, err = lock(o.log, ctx) })
 	return release, err
 }

@@ -279,7 +279,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 	}
 	gen := x.nextGen(e.ownedKey)
 	l := line(gen)
-	x.aside(func() { _, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
+	x.briefly(ctx, func(ctx context.Context) { _, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
 	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
 	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
 		e.gen = max(e.gen, gen) // even if the row fails: others read the line, and a gen is used once

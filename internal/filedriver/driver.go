@@ -187,6 +187,9 @@ const tries = 100
 // process must not stop this one.
 const busyWait = 500 * time.Millisecond
 
+// logWait is how long the holder of the lock of an index waits for an append lock.
+const logWait = 20 * busyWait
+
 // wrap returns an error that names a file and the way out, unless err is one already.
 func (d *Driver) wrap(op, path string, err error, fix string) error {
 	if err == nil {

@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -46,13 +47,14 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 		err = x.announce("erase", "nothing was erased; try again", true, record{Erase: ref.ID})
 	}
 	if err == nil {
-		x.aside(func() {
-			err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
+		x.briefly(ctx, func(short context.Context) {
+			err = o.log.Replace(short, func(to io.Writer, size int64) error {
 				records := transcript.Scan(o.log, size, nil) // every line is ended
-				return change(records, func(line []byte) error {
+				err := change(records, func(line []byte) error {
 					_, err := to.Write(append(slices.Clip(line), '\n'))
 					return err
 				})
+				return cmp.Or(err, ctx.Err())
 			})
 		})
 	}

@@ -75,6 +75,15 @@ func (x *index) aside(f func()) {
 	f()
 }
 
+// briefly is aside for a call that takes the append lock of a session until its context
+// ends. The holder may be a stopped process, which must not keep the lock of the index from
+// others.
+func (x *index) briefly(ctx context.Context, f func(ctx context.Context)) {
+	short, cancel := context.WithTimeout(ctx, logWait)
+	defer cancel()
+	x.aside(func() { f(short) })
+}
+
 // addNews writes the rows that the index lacks, and removes the dead writers that
 // owed them. The caller holds its lock.
 func (x *index) addNews() error {

@@ -42,7 +42,7 @@ func TestReplace(t *testing.T) {
 	})
 	require.ErrorIs(t, err, refused)
 	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, l.Replace(ctx, func(io.Writer, int64) error { cancel(); return nil }), context.Canceled)
+	require.ErrorIs(t, l.Replace(ctx, func(io.Writer, int64) error { cancel(); return ctx.Err() }), context.Canceled)
 	_, _, err = l.Append(t.Context(), Lines([]byte("goes on\n")))
 	require.NoError(t, err)
 
