@@ -26,6 +26,16 @@ func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 	return nil, err
 }
 
+// use calls f with the open log of a session.
+func (a *agent) use(ref driver.Ref, f func(o *openLog) error) (err error) {
+	o, err := a.acquire(ref)
+	if err != nil {
+		return err
+	}
+	defer func() { err = a.cause(ref, a.d.logs.release(o, err)) }() // even if a function of the caller panics
+	return f(o)
+}
+
 // cause returns err with the reason why a log was replaced.
 func (a *agent) cause(ref driver.Ref, err error) error {
 	if !errors.Is(err, filelog.ErrReplaced) {

@@ -170,11 +170,7 @@ func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *o
 			return err
 		}
 	}
-	o, err := a.acquire(ref)
-	if err != nil {
-		return err
-	}
-	return a.cause(ref, d.logs.release(o, f(a, o)))
+	return a.use(ref, func(o *openLog) error { return f(a, o) })
 }
 
 // agentName returns the name of the agent of a folder. If the folder's name is
