@@ -71,7 +71,9 @@ func (st *Store) noteMasking(ctx context.Context, ref Ref) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrReadOnly) {
 		return err
 	}
-	st.noted.Store(true)
+	if !driver.IsTentative(ctx) { // else a rollback may take the note back
+		st.noted.Store(true)
+	}
 	return nil
 }
 

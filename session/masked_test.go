@@ -112,3 +112,17 @@ func TestMaskingThatIsNotRemembered(t *testing.T) {
 	require.ErrorIs(t, storetest.ErrOf(st.Load(t.Context(), storetest.CLI)), io.ErrShortWrite)
 	require.Empty(t, storetest.ListIDs(t, st, nil))
 }
+
+// A store remembers that it masks even if the transaction of its first masked write was
+// rolled back.
+func TestMaskingIsRememberedAfterARollback(t *testing.T) {
+	drv := memdriver.New(nil)
+	st := session.OpenDriver(drv, masking(redact.Secrets))
+	note := session.Ref{Agent: "_settings", ID: "masked"}
+	_, err := st.Load(driver.Tentative(t.Context()), storetest.CLI)
+	require.NoError(t, err)
+	require.NoError(t, drv.Delete(t.Context(), driver.Anywhere, note)) // as a rollback does
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("hello"))
+	require.NoError(t, storetest.ErrOf(drv.Get(t.Context(), note)))
+	storetest.Close(t, st)
+}
