@@ -180,6 +180,38 @@ func mustGet(t *testing.T, st *session.Store, ref session.Ref) *session.Session 
 	return s
 }
 
+// The context of a repair outlives the locks of the call that has made it.
+func TestContextOfARepair(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, s *session.Session) error{
+		"rewrite": func(ctx context.Context, s *session.Session) error { return s.Rewrite(ctx, eraseWord) },
+		"archive": func(ctx context.Context, s *session.Session) error {
+			return s.Store().SetState(ctx, s.Ref(), session.Archived, -1)
+		},
+		"make current": func(ctx context.Context, s *session.Session) error { return s.MakeCurrent(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, repairs := t.TempDir(), 0
+			st := storetest.Open(t, dir, &session.Options{Observe: func(ctx context.Context, e session.Event) context.Context {
+				if e.Kind == session.EventRepair && e.Tail.Size > 0 {
+					repairs++
+					require.NoError(t, ctx.Err())
+				}
+				return ctx
+			}})
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText(storetest.Word), storetest.Answer("ok"))
+			require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
+			f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = f.WriteString(`{"type":"us`)
+			require.NoError(t, errors.Join(err, f.Close()))
+			require.NoError(t, call(t.Context(), s))
+			require.Equal(t, 1, repairs)
+			storetest.Close(t, st)
+		})
+	}
+}
+
 // The observer is told of a repair without a lock: it may append to the session.
 func TestRewriteTellsWithoutALock(t *testing.T) {
 	dir := t.TempDir()

@@ -16,12 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
 func archivePath(dir, id string) string {
-	return filepath.Join(dir, "agents/main/archive", filedriver.EncodeName(id)+".jsonl.gz")
+	return filepath.Join(dir, "agents/main/archive", filename.Encode(id)+".jsonl.gz")
 }
 
 func unzip(t *testing.T, path string) []byte {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -118,7 +119,7 @@ func (x *index) hasStrangers() (bool, error) {
 			if err != nil {
 				return false, x.a.listError(k.folder, err)
 			}
-			id, _ := DecodeName(enc)                     // a hashed name gives none
+			id, _ := filename.Decode(enc)                // a hashed name gives none
 			if x.find(enc) == nil && x.find(id) == nil { // most IDs are not encoded
 				return true, nil
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -76,7 +77,7 @@ func (d *Driver) onKey(ctx context.Context, key driver.KeyRef, f func() error) e
 // a session that cannot be made.
 func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
 	if d.opts.ReadOnly {
-		return nil, d.readOnly("create session", filepath.Join(d.dir, "agents", EncodeName(name)))
+		return nil, d.readOnly("create session", filepath.Join(d.dir, "agents", filename.Encode(name)))
 	}
 	a, err := d.listable(name)
 	if a != nil || err != nil {
@@ -86,7 +87,7 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 	if err := driver.CheckRef(driver.Ref{Agent: name, ID: row.ID}); err != nil {
 		return nil, err
 	}
-	folder := "agents/" + EncodeName(name)
+	folder := "agents/" + filename.Encode(name)
 	for _, dir := range []string{folder, folder + "/sessions"} {
 		if err := d.folder(dir, true); err != nil {
 			return nil, err

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -127,7 +128,7 @@ type index struct {
 
 // learned holds the findings of a process in the transcripts themselves.
 type learned struct {
-	lost bool     // all transcripts are to be compared with their rows
+	lost bool            // all transcripts are to be compared with their rows
 	news map[string]bool // sessions whose rows the next writer must add: by look, finish and closeWriter; taken by addNews
 	// When the folders of transcripts and archives were changed last before their
 	// names were compared with the rows.
@@ -220,7 +221,7 @@ func (d *Driver) readOnly(op, path string) error {
 
 // Path returns the name of a session's transcript.
 func (d *Driver) Path(ref driver.Ref) string {
-	return filepath.Join(d.dir, "agents", EncodeName(ref.Agent), "sessions", fileName(ref.ID))
+	return filepath.Join(d.dir, "agents", filename.Encode(ref.Agent), "sessions", fileName(ref.ID))
 }
 
 func (d *Driver) notFound(ref driver.Ref) error {

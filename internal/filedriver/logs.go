@@ -1,12 +1,12 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/convolog/convolog/internal/filelog"
@@ -155,7 +155,7 @@ func (ls *logs) surplus() (old *openLog) {
 // evict closes a log unless it is used again. A log with a failed sync stays: closing
 // it would forget the failure.
 func (ls *logs) evict(o *openLog) {
-	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
+	if ls.failed(o.log) == nil && o.log.Owes() {
 		// Then closing does not sync: a log opened just before would not learn
 		// of a failure.
 		if err := o.log.Sync(context.Background()); err != nil {
@@ -165,7 +165,7 @@ func (ls *logs) evict(o *openLog) {
 	ls.mu.Lock()
 	// A short use since then may have left something to sync.
 	done := o.users == 0 && ls.open[o.ref] == o && !ls.closed &&
-		ls.failed(o.log) == nil && o.log.Unsynced() == math.MaxInt64 && ls.d.remember(o.ref, o.log)
+		ls.failed(o.log) == nil && !o.log.Owes() && ls.d.remember(o.ref, o.log)
 	if done {
 		delete(ls.open, o.ref)
 	}
@@ -217,7 +217,10 @@ func (ls *logs) close() error {
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
 	if f := a.d.opts.Observe; f != nil {
-		o.Observe = func(ctx context.Context, e filelog.Event) { f(ctx, ref, e) }
+		o.Observe = func(ctx context.Context, e filelog.Event) {
+			own, _ := ctx.Value(caller{}).(context.Context)
+			f(cmp.Or(own, ctx), ref, e)
+		}
 	}
 	return o
 }

@@ -137,9 +137,9 @@ func (a *agent) files(kind int) (all []found, err error) {
 // idOf returns the ID of the session in a file. If the file's name is hashed,
 // the header holds the ID; it is empty if that cannot be read.
 func (a *agent) idOf(f found, enc string) (id string, ok bool) {
-	if id, ok = DecodeName(enc); !ok && filename.IsHashed(enc) {
+	if id, ok = filename.Decode(enc); !ok && filename.IsHashed(enc) {
 		e, _, _ := a.header(f)
-		id, ok = e.ID, EncodeName(e.ID) == enc
+		id, ok = e.ID, filename.Encode(e.ID) == enc
 	}
 	return id, ok && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil
 }

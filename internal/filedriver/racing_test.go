@@ -17,6 +17,7 @@ import (
 
 	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -114,7 +115,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	}
 
 	// A kill inside Delete: opening alone finishes it.
-	folder := filepath.Join(dir, "agents", filedriver.EncodeName(names[1]))
+	folder := filepath.Join(dir, "agents", filename.Encode(names[1]))
 	index := filepath.Join(folder, "sessions.jsonl")
 	text, err := os.ReadFile(index)
 	require.NoError(t, err)
@@ -140,14 +141,14 @@ func TestDeletionOfANamelessAgent(t *testing.T) {
 	row, err := d.Create(t.Context(), driver.KeyRef{Agent: name, Key: "k"}, header("a", "k"))
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
-	path := filepath.Join(dir, "agents", filedriver.EncodeName(name), "sessions.jsonl")
+	path := filepath.Join(dir, "agents", filename.Encode(name), "sessions.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte("damage\n"+`{"delete":"a"}`+"\n"), 0o600))
 	require.NoError(t, os.Chmod(path, 0o600|fs.ModeSticky))
 
 	var log bytes.Buffer
 	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Contains(t, log.String(), "the name of its agent is not known")
-	require.Contains(t, log.String(), filedriver.EncodeName(name))
+	require.Contains(t, log.String(), filename.Encode(name))
 	rows, err := d.List(t.Context(), name, driver.Position{}, 0)
 	require.NoError(t, err)
 	require.Empty(t, rows)
@@ -187,7 +188,7 @@ func TestSessionsOfAHashedName(t *testing.T) {
 			info, err := os.Stat(d.Path(refs[0]))
 			require.NoError(t, err)
 			require.NoError(t, os.Truncate(d.Path(refs[0]), info.Size()-1))
-			path := filepath.Join(dir, "agents", filedriver.EncodeName(name), "sessions.jsonl")
+			path := filepath.Join(dir, "agents", filename.Encode(name), "sessions.jsonl")
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, []byte(index(string(text))), 0o600))

@@ -77,12 +77,15 @@ func (x *index) aside(f func()) {
 
 // briefly is aside for a call that takes the append lock of a session until its context
 // ends. The holder may be a stopped process, which must not keep the lock of the index from
-// others.
+// others. Observers get ctx.
 func (x *index) briefly(ctx context.Context, f func(ctx context.Context)) {
-	short, cancel := context.WithTimeout(ctx, logWait)
+	short, cancel := context.WithTimeout(context.WithValue(ctx, caller{}, ctx), logWait)
 	defer cancel()
 	x.aside(func() { f(short) })
 }
+
+// caller is the context key of the context that a call of briefly was made with.
+type caller struct{}
 
 // addNews writes the rows that the index lacks, and removes the dead writers that
 // owed them. The caller holds its lock.

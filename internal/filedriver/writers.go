@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -183,7 +184,7 @@ func (a *agent) unlink(id string) error {
 		err = nil
 	}
 	err = cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
-	if blobs := blobFolder + "/" + EncodeName(id); err == nil { // files next to the transcript; package blobs relies on the order
+	if blobs := blobFolder + "/" + filename.Encode(id); err == nil { // files next to the transcript; package blobs relies on the order
 		if err = filelog.NoLinks(a.root, blobs); err == nil {
 			err = a.root.RemoveAll(blobs)
 		}
