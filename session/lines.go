@@ -61,8 +61,6 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	return int64(j.Done.End), err
 }
 
-// are written.
-
 func checkReadable(e transcript.Entry) error {
 	if n := len(e.Line()); n > transcript.DefaultMaxLine {
 		return fmt.Errorf("a line of %d bytes is over the limit of %d", n, transcript.DefaultMaxLine)

@@ -155,7 +155,7 @@ func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.
 	if err != nil {
 		return row, err
 	}
-	s := &Session{store: st, ref: known.Ref()}
+	s := &Session{st, known.Ref()}
 	err = s.View(ctx, func(v *View) error {
 		row, err = v.row()
 		return err
@@ -259,7 +259,5 @@ func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 
 // names reports whether a link is to a session. A zero ref matches any link.
 func names(l transcript.Link, ref Ref) bool {
-	return ref == (Ref{}) || ref == linked(l)
+	return ref == (Ref{}) || ref == Ref{Agent: l.Agent, ID: l.Session}
 }
-
-func linked(l transcript.Link) Ref { return Ref{Agent: l.Agent, ID: l.Session} }

@@ -108,12 +108,11 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 // sweepErased has the filters remove data that no line of the session still needs, while
 // no other call can append to it.
 func (s *Session) sweepErased(ctx context.Context) error {
-	all := filters(s.store.opts.Filters)
-	if !all.sweeps() {
+	if !sweeping(s.store.opts.Filters) {
 		return nil
 	}
 	_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Anywhere, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
-		return nil, all.sweep(ctx, s.ref, func(yield func(transcript.Entry, error) bool) {
+		return nil, sweep(ctx, s.store.opts.Filters, s.ref, func(yield func(transcript.Entry, error) bool) {
 			for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward, nil) {
 				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
 					return
