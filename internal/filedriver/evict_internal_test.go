@@ -118,7 +118,7 @@ func TestCloseDuringEviction(t *testing.T) {
 	ls.d.log = slog.New(slog.NewTextHandler(&warnings, nil))
 	closed := make(chan error, 1)
 	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
-		if !ls.closed { // it is chosen, and the lock is free
+		if ls.open != nil { // it is chosen, and the lock is free
 			closed <- ls.close()
 		}
 		return l.Failed()

@@ -204,6 +204,7 @@ func (x *index) apply(l line) {
 	case l.Listed != folderTimes{}:
 		x.said = l.Listed
 		if !x.lost {
+			x.looked = x.looked && l.Listed == x.listed
 			x.listed = l.Listed
 		}
 	case l.Unknown != "":
@@ -212,7 +213,7 @@ func (x *index) apply(l line) {
 		}
 	case l.Open != 0:
 		x.writers[l.Open] = false
-		if l.Open == x.by.Load() {
+		if l.Open == x.by {
 			x.named.Store(true)
 		}
 	case l.Closed != 0:

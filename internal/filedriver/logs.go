@@ -65,7 +65,7 @@ func newLogs(d *Driver, limit int) *logs {
 func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*openLog, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.closed {
+	if ls.open == nil {
 		return nil, driver.ErrClosed
 	}
 	o := ls.open[ref]
@@ -134,7 +134,7 @@ func (ls *logs) ended(o *openLog, err error) error {
 // surplus returns the unused log that was used longest ago, for the caller to evict, if
 // there are too many. The caller holds ls.mu.
 func (ls *logs) surplus() (old *openLog) {
-	if len(ls.open) <= ls.limit || ls.closed {
+	if len(ls.open) <= ls.limit {
 		return nil
 	}
 	idle := 0
@@ -164,7 +164,7 @@ func (ls *logs) evict(o *openLog) {
 	}
 	ls.mu.Lock()
 	// A short use since then may have left something to sync.
-	done := o.users == 0 && ls.open[o.ref] == o && !ls.closed &&
+	done := o.users == 0 && ls.open[o.ref] == o &&
 		ls.failed(o.log) == nil && !o.log.Owes() && ls.d.remember(o.ref, o.log)
 	if done {
 		delete(ls.open, o.ref)
@@ -202,8 +202,8 @@ func (ls *logs) interrupt() {
 // close closes all logs, even if a loop over a Scan still uses one.
 func (ls *logs) close() error {
 	ls.mu.Lock()
-	ls.closed = true
 	all := slices.Collect(maps.Values(ls.open))
+	ls.open = nil
 	ls.mu.Unlock()
 	var errs []error
 	for _, o := range all {

@@ -123,8 +123,8 @@ func (x *index) write(recs ...record) error {
 	if !x.lost && len(x.news) == 0 && x.listed != x.said { // the rows of all these names are in the file
 		recs = append(recs, record{Listed: x.listed})
 	}
-	if by := x.by.Load(); by != 0 && !x.named.Load() { // the index was lost
-		recs = append(recs, record{Open: by})
+	if x.by != 0 && !x.named.Load() { // the index was lost
+		recs = append(recs, record{Open: x.by})
 	}
 	var lines []byte
 	for _, rec := range recs {

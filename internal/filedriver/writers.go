@@ -213,7 +213,7 @@ func (x *index) openWriter(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	err := x.locked(short, func() error {
-		if x.by.Load() != 0 {
+		if x.by != 0 {
 			return x.write() // the name, if the index was lost
 		}
 		by := firstWriter + rand.Int64N(writers)
@@ -225,7 +225,7 @@ func (x *index) openWriter(ctx context.Context) error {
 			release()
 			return err
 		}
-		x.by.Store(by)
+		x.by = by
 		x.named.Store(true)
 		return nil
 	})
@@ -240,7 +240,7 @@ func (x *index) openWriter(ctx context.Context) error {
 // closeWriter writes the rows of sessions that this process had open and removes it
 // from the writers. After a failure other processes find a dead writer.
 func (x *index) closeWriter(ids []string) {
-	if x.by.Load() == 0 {
+	if x.by == 0 { // no call is under way
 		return
 	}
 	err := x.locked(context.Background(), func() error {
@@ -253,7 +253,9 @@ func (x *index) closeWriter(ids []string) {
 		if err := x.addNews(); err != nil {
 			return err
 		}
-		return x.write(record{Closed: x.by.Swap(0)})
+		by := x.by
+		x.by = 0
+		return x.write(record{Closed: by})
 	})
 	if err != nil {
 		x.a.d.log.Warn("the index was not brought up to date; other processes compare it with the transcripts", "folder", x.a.dir, "err", err)
