@@ -56,13 +56,13 @@ type follower struct {
 	ctx     context.Context //nolint:containedctx // the loop's
 	scan    replay.Scan
 	yield   func(transcript.Entry, error) bool
-	stopped bool // the loop was left
+	stopped bool // the loop was left: set by give
 
 	first []byte        // the header, set by begin
 	mark  mark          // set by begin, and by read after each append that it gave
 	next  driver.Cursor // the line to read on at: set by begin, and by each read
-	seen  int64         // the offset of the first record after next that was not given
-	after string        // the entry to begin after, until it was passed
+	seen  int64         // the offset of the first record after next that was not given: set by read
+	after string        // the entry to begin after, until give has passed it
 	at    int64         // its place, set by begin
 }
 
@@ -250,8 +250,8 @@ const (
 type bell struct {
 	rang  chan struct{} // capacity 1
 	stop  func()
-	polls atomic.Bool // nothing rings: look again after pause
-	pause time.Duration
+	polls atomic.Bool   // nothing rings: look again after pause; set by watch
+	pause time.Duration // set by wait
 }
 
 // watch returns a bell that rings after the session has changed, or any if ref

@@ -119,7 +119,7 @@ type shared struct {
 	lines live.Options
 	drv   driver.Driver
 	table *live.Table
-	noted atomic.Bool // the storage records that the store masks
+	noted atomic.Bool // the storage records that the store masks: set by noteMasking
 }
 
 // Session is a handle on one conversation. It is safe for several goroutines,

@@ -25,7 +25,7 @@ type LockFile struct {
 	ended     chan struct{} // closed to end all waits
 	interrupt func()        // closes ended
 
-	mu     sync.Mutex // guards the fields below; no wait for the kernel's locks happens under it
+	mu     sync.Mutex     // guards the fields below; no wait for the kernel's locks happens under it
 	f      *os.File       // set by open; nil after Close
 	id     fs.FileInfo    // of f
 	locked map[int64]bool // bytes: set by try, cleared by Unlock
