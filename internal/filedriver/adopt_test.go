@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// open opens a driver, which is closed with the test at the latest.
 func open(t *testing.T, dir string, opts *filedriver.Options) *filedriver.Driver {
 	t.Helper()
 	if opts == nil {
@@ -25,6 +26,11 @@ func open(t *testing.T, dir string, opts *filedriver.Options) *filedriver.Driver
 	}
 	d, err := filedriver.Open(dir, opts)
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := d.Close(); !errors.Is(err, driver.ErrClosed) {
+			require.NoError(t, err)
+		}
+	})
 	return d
 }
 
@@ -104,7 +110,6 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 			t.Errorf("List has %+v", row)
 		}
 	}
-	require.NoError(t, d.Close())
 }
 
 // While the key of a transcript is unknown, no key counts as new.
@@ -160,7 +165,6 @@ func TestUnreadableHeader(t *testing.T) {
 				if err != nil || row.ID != "new" {
 					t.Errorf("Load afterwards = %+v, %v", row, err)
 				}
-				require.NoError(t, d.Close())
 			})
 		}
 	}
@@ -191,7 +195,6 @@ func TestHeaderWithAWrongChecksum(t *testing.T) {
 	require.Equal(t, "a", row.ID)
 	require.NoError(t, d.Archive(ctx, ref, driver.Anywhere))
 	require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
-	require.NoError(t, d.Close())
 }
 
 // A copy of a transcript under another name does not hide the original.
@@ -208,7 +211,6 @@ func TestCopiedTranscript(t *testing.T) {
 	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Close())
 }
 
 // A text that cannot be a name leaves no file.
@@ -222,7 +224,6 @@ func TestBadIDCreatesNothing(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(dir, "agents")); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	require.NoError(t, d.Close())
 }
 
 // Describe can read a transcript from both ends and from any place.
@@ -252,7 +253,6 @@ func TestDescribeScansBothWays(t *testing.T) {
 	}})
 	require.Len(t, list(t, d), 1)
 	require.Equal(t, 1, asked)
-	require.NoError(t, d.Close())
 }
 
 // Files that no session can have are not transcripts.
@@ -269,7 +269,6 @@ func TestFilesThatAreNoTranscripts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "b", row.ID)
 	require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
-	require.NoError(t, d.Close())
 }
 
 // A transcript whose header is destroyed keeps its row, and so its key.
@@ -288,7 +287,6 @@ func TestKnownRowOutlivesItsHeader(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "a", got.ID)
 	}
-	require.NoError(t, d.Close())
 }
 
 // A row cannot be put for a transcript with an unknown key.
@@ -329,7 +327,6 @@ func TestUnreadableHeaderOfAHashedName(t *testing.T) {
 	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
 	require.NoError(t, err)
 	require.Equal(t, "b", row.ID)
-	require.NoError(t, d.Close())
 }
 
 // Every process learns from the index that a transcript has no header, until it
@@ -358,5 +355,4 @@ func TestRestoredHeader(t *testing.T) {
 	row, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "third key"}, header("c", "third key"))
 	require.NoError(t, err)
 	require.Equal(t, "c", row.ID)
-	require.NoError(t, d.Close())
 }

@@ -51,7 +51,6 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 	require.NoError(t, os.WriteFile(archivePath(dir, "a")+".tmp-0123456789abcdef", old, 0o600))
 	require.NoError(t, d.Restore(t.Context(), ref))
 	require.False(t, exists(archivePath(dir, "a")+".tmp-0123456789abcdef"))
-	require.NoError(t, d.Close())
 }
 
 // An archive with lines that its transcript lacks is not removed, by the next writer
@@ -90,7 +89,6 @@ func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 			require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 			require.False(t, exists(archivePath(dir, "a")))
 			require.False(t, exists(d.Path(ref)))
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -112,7 +110,6 @@ func TestEraseRemovesTheArchiveBeside(t *testing.T) {
 		return write(transcript.Entry{ID: "a", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: 1, Rev: 1}}.Line())
 	}))
 	require.False(t, exists(archivePath(dir, "a")))
-	require.NoError(t, d.Close())
 }
 
 // A transcript whose removal took effect despite its error is archived, not
@@ -129,5 +126,4 @@ func TestArchiveWhoseTranscriptIsGone(t *testing.T) {
 	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.Equal(t, []string{"a"}, scanned(t, d, ref))
 	require.True(t, list(t, d)[0].Archived)
-	require.NoError(t, d.Close())
 }

@@ -42,7 +42,6 @@ func TestStaleRow(t *testing.T) {
 	}
 	d = open(t, dir, nil)
 	require.EqualValues(t, 8, create(t, d, "d", "k").Gen)
-	require.NoError(t, d.Close())
 }
 
 // No gen is given twice, wherever a kill has cut a SetCurrent short.
@@ -102,7 +101,6 @@ func TestRowCoversACurrentLine(t *testing.T) {
 	loseIndex(t, dir)
 	d = open(t, dir, nil)
 	require.Equal(t, "a3", current(d))
-	require.NoError(t, d.Close())
 }
 
 // hang returns a context that ends before a test that hangs.

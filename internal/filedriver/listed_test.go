@@ -172,7 +172,6 @@ func TestLoadLooksAtNames(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "b", row.ID)
 	require.Len(t, list(t, d), 2)
-	require.NoError(t, d.Close())
 }
 
 // A change of the folders by a writer makes no process compare the names.
@@ -198,7 +197,6 @@ func TestOwnChangesAreListed(t *testing.T) {
 	listed("after it was restored")
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, b.Ref()))
 	listed("after one was deleted")
-	require.NoError(t, d.Close())
 }
 
 // A transcript put back while this process deletes, archives or restores another
@@ -232,7 +230,6 @@ func TestPutBackDuringAChange(t *testing.T) {
 			row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "other key"}, header("second", "other key"))
 			require.NoError(t, err)
 			require.Equal(t, "back", row.ID)
-			require.NoError(t, d.Close())
 		})
 	}
 }

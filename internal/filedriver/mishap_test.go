@@ -79,7 +79,6 @@ func TestKilledWhenADeletionRewritesTheIndex(t *testing.T) {
 	require.NotEmpty(t, wordsIn(t, left))
 	d = open(t, left, nil)
 	require.Empty(t, wordsIn(t, left), "opening alone removes the words")
-	require.NoError(t, d.Close())
 }
 
 // If a kill comes between a deletion's mark and its line, the next write clears
@@ -97,7 +96,6 @@ func TestMarkWithoutADeletion(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, info.Mode()&fs.ModeSticky)
 	require.Len(t, list(t, d), 1)
-	require.NoError(t, d.Close())
 }
 
 // The ID of a session stays in use until all its files are removed: finishing its
@@ -128,7 +126,6 @@ func TestIDOfAnUnfinishedDeletion(t *testing.T) {
 			require.NoError(t, errors.Join(d.Close(), other.Close()))
 			d = open(t, dir, nil)
 			require.Len(t, list(t, d), 2)
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -161,7 +158,6 @@ func TestErrorOfAnUnfinishedDeletion(t *testing.T) {
 			require.NoError(t, os.RemoveAll(inTheWay))
 			require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 			require.NotContains(t, indexText(t, dir), `"a"`)
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -181,7 +177,6 @@ func TestKilledCreateLeavesNoWord(t *testing.T) {
 	require.Empty(t, wordsIn(t, dir))
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "next"})) // rewrites the index
 	require.NotContains(t, indexText(t, dir), "half")
-	require.NoError(t, d.Close())
 }
 
 // half leaves files with words of killed processes, unknown to the index: a power cut
@@ -220,7 +215,6 @@ func TestPowerCutLeavesNoWord(t *testing.T) {
 			create(t, d, "next", "k")
 			require.Empty(t, wordsIn(t, dir))
 			require.Len(t, list(t, d), 2)
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -247,7 +241,6 @@ func TestDamagedRow(t *testing.T) {
 	list(t, d)
 	create(t, d, "c", "k")
 	require.Contains(t, indexText(t, dir)[len(text):], `"row":{"id":"b"`, "the next writer puts it right")
-	require.NoError(t, d.Close())
 }
 
 // A process that appended to a session that was deleted and made again under the
@@ -268,8 +261,6 @@ func TestAppendToASessionMadeAgain(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrReplaced)
 	}
 	require.NoError(t, err)
-	require.NoError(t, other.Close())
-	require.NoError(t, d.Close())
 }
 
 // A process stopped inside Delete does not keep others from opening the store.
@@ -320,7 +311,6 @@ func TestPutOfAnUnknownSession(t *testing.T) {
 	row.Title = "put"
 	require.NoError(t, d.Put(t.Context(), row))
 	require.Equal(t, "put", list(t, d)[0].Title)
-	require.NoError(t, d.Close())
 }
 
 // The line that makes a session current counts if a kill left it without its
@@ -342,7 +332,6 @@ func TestTornLineMakesCurrent(t *testing.T) {
 	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Close())
 }
 
 // A session that others append to is made current, and its row covers their
@@ -366,8 +355,6 @@ func TestSetCurrentOfABusySession(t *testing.T) {
 	row, err = other.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
 }
 
 // A transcript without a header gets no row, in a rewritten index either.
@@ -391,7 +378,6 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.Path(bad), []byte("garbage\n"), 0o600))
 	_, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "another key"}, header("new", "another key"))
 	require.ErrorContains(t, err, "its header cannot be read; nothing was written")
-	require.NoError(t, d.Close())
 }
 
 // After another boot only transcripts that differ from their rows are read, a
@@ -423,7 +409,6 @@ func TestRowsAfterABoot(t *testing.T) {
 		require.True(t, json.Valid([]byte(line)), line)
 	}
 	require.Len(t, list(t, d), 3)
-	require.NoError(t, d.Close())
 }
 
 // A session that was deleted and made again is another session, even for a process

@@ -83,8 +83,6 @@ func TestCreateRacingDelete(t *testing.T) {
 			require.Equal(t, len(files) > 0, err == nil, "round %d: %v", round, err)
 		}
 	}
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
 }
 
 // An agent whose folder has a hashed name is listed, read and deleted from like
@@ -130,7 +128,6 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	rows, err := d.List(t.Context(), names[1], driver.Position{}, 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{strings.Repeat("B", 100)}, ids(rows))
-	require.NoError(t, d.Close())
 }
 
 // If neither the folder nor its index names the agent of a deletion, opening the
@@ -153,7 +150,6 @@ func TestDeletionOfANamelessAgent(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NoFileExists(t, d.Path(row.Ref()))
-	require.NoError(t, d.Close())
 }
 
 // Looking for the name of an agent whose folder has a hashed name leaves its sessions
@@ -206,7 +202,6 @@ func TestSessionsOfAHashedName(t *testing.T) {
 			for _, err := range d.Scan(t.Context(), refs[0], 0, driver.Forward, nil) {
 				require.NoError(t, err)
 			}
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -238,8 +233,6 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 	create(t, d, "c", "other key")
 	add(t, d, ref, "4") // names the process again
 	require.Contains(t, indexText(t, dir), `{"open":`)
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
 }
 
 // A call that looks for a session of an agent does not keep others from making the
@@ -275,7 +268,6 @@ func TestFirstSessionOfAnAgent(t *testing.T) {
 		readers.Wait()
 		require.NoError(t, err)
 	}
-	require.NoError(t, d.Close())
 }
 
 // A folder with a name that this package does not give is not an agent's, and does not
@@ -289,5 +281,4 @@ func TestFolderOfSomebodyElse(t *testing.T) {
 	got, err := agentsOf(t.Context(), d)
 	require.NoError(t, err)
 	require.Equal(t, []string{"main"}, got)
-	require.NoError(t, d.Close())
 }
