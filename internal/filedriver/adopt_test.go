@@ -190,9 +190,7 @@ func TestHeaderWithAWrongChecksum(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Equal(t, "k", rows[0].Key)
 	require.Equal(t, int64(len(text)), rows[0].Size)
-	row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
+	require.Equal(t, "a", load(t, d, "k", "new"))
 	require.NoError(t, d.Archive(ctx, ref, driver.Anywhere))
 	require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
 }
@@ -208,9 +206,7 @@ func TestCopiedTranscript(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "b.jsonl"), data, 0o600))
 	d = open(t, dir, nil)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
+	require.Equal(t, "a", load(t, d, "k", "new"))
 }
 
 // A text that cannot be a name leaves no file.
@@ -265,9 +261,7 @@ func TestFilesThatAreNoTranscripts(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("notes"), 0o600))
 	}
 	d = open(t, dir, nil)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
+	require.Equal(t, "b", load(t, d, "new key", "b"))
 	require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
 }
 
@@ -283,9 +277,7 @@ func TestKnownRowOutlivesItsHeader(t *testing.T) {
 		rows := list(t, d)
 		require.Len(t, rows, 1)
 		require.Equal(t, "kept", rows[0].Title)
-		got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
-		require.NoError(t, err)
-		require.Equal(t, "a", got.ID)
+		require.Equal(t, "a", load(t, d, "k", "b"))
 	}
 }
 
@@ -324,9 +316,7 @@ func TestUnreadableHeaderOfAHashedName(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(indexText(t, dir), filepath.Base(d.Path(bad))))
 	require.NoError(t, os.Remove(d.Path(bad)))
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
+	require.Equal(t, "b", load(t, d, "new key", "b"))
 }
 
 // Every process learns from the index that a transcript has no header, until it
@@ -349,10 +339,6 @@ func TestRestoredHeader(t *testing.T) {
 	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("c", "k"))
 	require.ErrorContains(t, err, d.Path(ref))
 	require.NoError(t, os.WriteFile(d.Path(ref), text, 0o600))
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("c", "k"))
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
-	row, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "third key"}, header("c", "third key"))
-	require.NoError(t, err)
-	require.Equal(t, "c", row.ID)
+	require.Equal(t, "a", load(t, d, "k", "c"))
+	require.Equal(t, "c", load(t, d, "third key", "c"))
 }

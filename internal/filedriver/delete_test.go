@@ -341,9 +341,7 @@ func TestEraseOfEqualSize(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.Path(ref), bytes.ReplaceAll(text, []byte(words[3]), []byte(key)), 0o600))
 	create(t, d, "b", "k")
 	require.Empty(t, wordsIn(t, dir))
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: key}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
+	require.Equal(t, "a", load(t, d, key, ""))
 }
 
 // The lines of a session whose transcript is not a file cannot be replaced.

@@ -61,9 +61,7 @@ func TestGenIsGivenOnce(t *testing.T) {
 			given := create(t, other, "new", "k").Gen
 			require.Equal(t, line, given == 4, given)
 			for range 2 {
-				row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-				require.NoError(t, err)
-				require.Equal(t, "new", row.ID)
+				require.Equal(t, "new", load(t, d, "k", ""))
 				loseIndex(t, dir)
 			}
 			require.NoError(t, errors.Join(other.Close(), d.Close()))

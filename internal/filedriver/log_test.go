@@ -63,6 +63,19 @@ func add(t *testing.T, d driver.Driver, ref driver.Ref, ids ...string) driver.Re
 	return res
 }
 
+// load returns the ID of the current session of a key, which Load makes with an ID if that is
+// not empty.
+func load(t *testing.T, d driver.Driver, key, id string) string {
+	t.Helper()
+	first := header(id, key)
+	if id == "" {
+		first = nil
+	}
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: key}, first)
+	require.NoError(t, err)
+	return row.ID
+}
+
 func list(t *testing.T, d driver.Driver) []driver.Row {
 	t.Helper()
 	rows, err := d.List(t.Context(), "main", driver.Position{}, 0)
@@ -208,9 +221,7 @@ func TestTranscriptPutBack(t *testing.T) {
 	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 2)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
+	require.Equal(t, "a", load(t, d, "k", "new"))
 }
 
 // An index of a newer version is neither read nor replaced.
@@ -343,9 +354,7 @@ func TestIndexIsRewritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, row.Title, got.Title)
 		require.Len(t, list(t, d), 2)
-		cur, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-		require.NoError(t, err)
-		require.Equal(t, "b", cur.ID)
+		require.Equal(t, "b", load(t, d, "k", ""))
 	}
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
 }

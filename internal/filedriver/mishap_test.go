@@ -34,13 +34,11 @@ func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	addLine(t, dir, "damage") // a reason to rewrite the index
 	create(t, d, "x", "k")
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("y", "new key"))
-	require.NoError(t, err)
-	require.Equal(t, "y", row.ID)
+	require.Equal(t, "y", load(t, d, "new key", "y"))
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "x"}))
 	require.NotContains(t, indexText(t, dir), "damage")
 	require.Contains(t, indexText(t, dir), `{"delete":"gone"}`)
-	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("gone", "k"))
+	_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("gone", "k"))
 	require.ErrorIs(t, err, fs.ErrExist)
 	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
 	require.NoError(t, err)
@@ -329,9 +327,7 @@ func TestTornLineMakesCurrent(t *testing.T) {
 	require.NoError(t, os.Truncate(d.Path(a.Ref()), info.Size()-1))
 
 	d = open(t, dir, nil)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
+	require.Equal(t, "a", load(t, d, "k", ""))
 }
 
 // A session that others append to is made current, and its row covers their
@@ -352,9 +348,7 @@ func TestSetCurrentOfABusySession(t *testing.T) {
 	require.Equal(t, info.Size(), row.Size)
 	require.Equal(t, highest+1, row.Gen)
 	require.Equal(t, 3, row.Messages)
-	row, err = other.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
+	require.Equal(t, "a", load(t, other, "k", ""))
 }
 
 // A transcript without a header gets no row, in a rewritten index either.
@@ -397,9 +391,7 @@ func TestRowsAfterABoot(t *testing.T) {
 	d = open(t, dir, described(&asked))
 	require.Len(t, list(t, d), 2)
 	require.Empty(t, asked)
-	cur, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "a", cur.ID)
+	require.Equal(t, "a", load(t, d, "k", ""))
 	require.NoError(t, d.Close())
 
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, `"turnCount":0`, `"turnCount:0`, 1)), 0o600))

@@ -121,9 +121,7 @@ func TestOtherFiles(t *testing.T) {
 	loseIndex(t, dir)
 	d = open(t, dir, nil)
 	require.Equal(t, []string{"a"}, ids(list(t, d)))
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "other key"}, header("b", "other key"))
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
+	require.Equal(t, "b", load(t, d, "other key", "b"))
 }
 
 // A session that another process is just making is found by its key before it
@@ -140,9 +138,7 @@ func TestSessionInTheMaking(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))
 	addLine(t, dir, `{"change":"b"}`)
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
+	require.Equal(t, "b", load(t, d, "k", ""))
 }
 
 // The error names a path where the index cannot be.
