@@ -130,25 +130,16 @@ func TestCloseDuringEviction(t *testing.T) {
 
 // A closed driver holds no lock of a writer any more.
 func TestCloseReleasesLocks(t *testing.T) {
-	d, err := Open(t.TempDir(), nil)
-	require.NoError(t, err)
-	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "a", Key: "k"}, func(int64) (driver.Row, driver.Line) {
-		return driver.Row{ID: "a"}, driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
-	})
-	require.NoError(t, err)
-	lock := d.agents["a"].idx.lock
+	d := openMade(t, nil, "a")
+	lock := d.agents["main"].idx.lock
 	require.NoError(t, d.Close())
 	require.ErrorIs(t, lock.TryLock(indexByte), filelog.ErrClosed)
 }
 
 // A log that a call used when a function of its caller panicked can be evicted.
 func TestUseEndsWithAPanic(t *testing.T) {
-	d, err := Open(t.TempDir(), nil)
-	require.NoError(t, err)
-	line := driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
-	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "a", Key: "k"}, func(int64) (driver.Row, driver.Line) { return driver.Row{ID: "a"}, line })
-	require.NoError(t, err)
-	ref := driver.Ref{Agent: "a", ID: "a"}
+	d := openMade(t, nil, "a")
+	ref := driver.Ref{Agent: "main", ID: "a"}
 	panics := func() { panic("of the caller") }
 	require.Panics(t, func() {
 		_, _ = d.Append(t.Context(), ref, nil, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) {
@@ -163,5 +154,4 @@ func TestUseEndsWithAPanic(t *testing.T) {
 		})
 	})
 	require.Zero(t, d.logs.open[ref].users)
-	require.NoError(t, d.Close())
 }
