@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -18,7 +17,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -112,7 +110,7 @@ func TestOwnerThatTheIndexLacks(t *testing.T) {
 	dir := t.TempDir()
 	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	st := session.OpenDriver(rowless{d}, nil)
+	st := session.OpenDriver(&storetest.Between{Driver: d, BeforePut: func(session.Ref) error { return syscall.ENOSPC }}, nil)
 	parent, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
 	require.NoError(t, err)
 	storetest.Add(t, parent, transcript.UserText("hello"))
@@ -125,17 +123,17 @@ func TestOwnerThatTheIndexLacks(t *testing.T) {
 	require.Equal(t, "ada", storetest.Info(t, s).Owner)
 }
 
-// rowless is a driver that cannot put rows.
-type rowless struct{ driver.Driver }
-
-func (rowless) Put(context.Context, driver.Row) error { return syscall.ENOSPC }
-
 // A parent that cannot be read is not taken for one in another store: its child
 // would get no owner. Only a missing parent may be, and a given owner needs no
 // parent.
 func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(unreadable{memdriver.New(nil)}, nil)
+	st := session.OpenDriver(&storetest.Between{Driver: memdriver.New(nil), BeforeGet: func(ref session.Ref) error {
+		if ref.ID == "parent" {
+			return fs.ErrPermission
+		}
+		return nil
+	}}, nil)
 	defer storetest.Close(t, st)
 	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
 	parent := transcript.Link{Session: "parent"}
@@ -149,16 +147,6 @@ func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	defer storetest.Close(t, elsewhere)
 	_, err = elsewhere.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
 	require.NoError(t, err)
-}
-
-// unreadable is a driver that cannot read the session "parent".
-type unreadable struct{ driver.Driver }
-
-func (d unreadable) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
-	if ref.ID == "parent" {
-		return driver.Row{}, fs.ErrPermission
-	}
-	return d.Driver.Get(ctx, ref)
 }
 
 // A transcript that a user puts into the folder, and that one process has found by

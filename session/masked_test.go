@@ -96,19 +96,14 @@ func TestRedactLabels(t *testing.T) {
 	require.NotEmpty(t, storetest.Grep(t, dir, "green"))
 }
 
-// noSettings makes no session of the library's own.
-type noSettings struct{ driver.Driver }
-
-func (d noSettings) Create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-	if key.Agent == "_settings" {
-		return driver.Row{}, io.ErrShortWrite
-	}
-	return d.Driver.Create(ctx, key, header, more...)
-}
-
 // A store that cannot remember that it masks writes nothing.
 func TestMaskingThatIsNotRemembered(t *testing.T) {
-	st := session.OpenDriver(noSettings{memdriver.New(nil)}, masking(redact.Secrets))
+	st := session.OpenDriver(&storetest.Between{Driver: memdriver.New(nil), BeforeCreate: func(ref session.Ref) error {
+		if ref.Agent == "_settings" {
+			return io.ErrShortWrite
+		}
+		return nil
+	}}, masking(redact.Secrets))
 	require.ErrorIs(t, storetest.ErrOf(st.Load(t.Context(), storetest.CLI)), io.ErrShortWrite)
 	require.Empty(t, storetest.ListIDs(t, st, nil))
 }

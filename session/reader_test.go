@@ -50,17 +50,6 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.Equal(t, 2, infos[0].Messages)
 }
 
-// still is a driver on which no call may write to a session.
-type still struct {
-	driver.Driver
-	t *testing.T
-}
-
-func (d still) Update(context.Context, driver.Ref, func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	d.t.Error("a reader settles the session")
-	return driver.Result{}, errNoRead
-}
-
 // A reader takes what a dead writer has left as it is, and writes nothing: neither an
 // unterminated line nor a batch that was cut is ended before the next append.
 func TestReadersWriteNothing(t *testing.T) {
@@ -74,7 +63,7 @@ func TestReadersWriteNothing(t *testing.T) {
 			dir := t.TempDir()
 			drv, err := filedriver.Open(dir, &filedriver.Options{Sync: storetest.Unsynced.Sync})
 			require.NoError(t, err)
-			st := session.OpenDriver(still{drv, t}, storetest.Unsynced)
+			st := session.OpenDriver(drv, storetest.Unsynced)
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText("q"))

@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -233,20 +231,10 @@ func TestHealthOfRefusedParts(t *testing.T) {
 	require.ElementsMatch(t, []string{"blind", "strict"}, models)
 }
 
-// flushes records how Flush was called.
-type flushes struct {
-	driver.Driver
-	cures []bool
-}
-
-func (f *flushes) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
-	f.cures = append(f.cures, cure)
-	return f.Driver.Flush(ctx, ref, cure)
-}
-
 // Flush only syncs; Recover also cures.
 func TestFlush(t *testing.T) {
-	drv := &flushes{Driver: memdriver.New(nil)}
+	var cures []bool
+	drv := &storetest.Between{Driver: memdriver.New(nil), BeforeFlush: func(cure bool) error { cures = append(cures, cure); return nil }}
 	s := storetest.Load(t, session.OpenDriver(drv, nil), storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("hi"))
 	require.NoError(t, s.Flush(t.Context()))
@@ -254,7 +242,7 @@ func TestFlush(t *testing.T) {
 	for range 2 {
 		require.NoError(t, storetest.ErrOf(s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("once"))))
 	}
-	require.Equal(t, []bool{false, true, false}, drv.cures, "a repeated append syncs what it repeats")
+	require.Equal(t, []bool{false, true, false}, cures, "a repeated append syncs what it repeats")
 }
 
 // Health reports the damage of all lines and the repairs of the history.
