@@ -70,7 +70,7 @@ type Driver struct {
 
 	mu      sync.Mutex          // guards the fields below
 	agents  map[string]*agent   // by their names: added by agent
-	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember, identifyArchive and create, cleared by cause and identify
+	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember, beginRead and create, cleared by cause and identify
 	closing context.Context     //nolint:containedctx // done when Close begins
 	close   func()
 	ops     sync.WaitGroup // calls under way

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -233,7 +234,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.d.identify(ref, l); err != nil {
+	if err := a.d.identify(ref, l, func() { a.d.remember(ref, l) }); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -268,43 +269,20 @@ func (d *Driver) remember(ref driver.Ref, l *filelog.Log) bool {
 	return ok || err != nil
 }
 
-// identify returns an error, once, if a transcript is not the file that this driver last
-// opened or closed under its name.
-func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
-	fits, err := d.mark(ref).fits(l)
+// identify returns an error, once, if a transcript or an archive is not the one that this
+// driver last opened or closed under its name. Then note marks it.
+func (d *Driver) identify(ref driver.Ref, r io.ReaderAt, note func()) error {
+	fits, err := d.mark(ref).fits(r)
 	if err != nil {
 		return err
 	}
 	if !fits {
 		d.replaced(ref)
 		d.setMark(ref, mark{})
+		err = madeAgain(ref.ID)
 	}
-	d.remember(ref, l)
-	if !fits {
-		return madeAgain(ref.ID)
-	}
-	return nil
-}
-
-// identifyArchive is identify for an archive. An archive with the bytes of the known
-// transcript is not another one.
-func (d *Driver) identifyArchive(ref driver.Ref, z *zipped) error {
-	known := d.mark(ref)
-	var err error
-	fits := known == z.mark
-	if !fits {
-		if fits, err = known.fits(z); err != nil {
-			return err
-		}
-	}
-	if !fits {
-		d.replaced(ref)
-	}
-	d.setMark(ref, z.mark)
-	if !fits {
-		return madeAgain(ref.ID)
-	}
-	return nil
+	note()
+	return err
 }
 
 func (d *Driver) replaced(ref driver.Ref) {
