@@ -264,8 +264,7 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	storetest.Close(t, st)
 	storetest.LoseIndex(t, dir)
 	st, other := storetest.Open(t, dir, storetest.Unsynced), storetest.Open(t, dir, storetest.Unsynced)
-	s, err := st.Get(t.Context(), ref)
-	require.NoError(t, err)
+	s = mustGet(t, st, ref)
 	for n := 14; n <= 18; n += 2 {
 		storetest.Add(t, s, transcript.UserText("more"), storetest.Answer("a"))
 		for _, st := range []*session.Store{st, other} {
@@ -358,8 +357,7 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 	st = session.OpenDriver(memdriver.Reopen(mem), nil) // the next list makes the rows again
 	defer storetest.Close(t, st)
 	for _, s := range sessions["locked"] {
-		again, err := st.Get(t.Context(), s.Ref())
-		require.NoError(t, err)
+		again := mustGet(t, st, s.Ref())
 		require.Equal(t, 1, storetest.Info(t, again).Messages)
 	}
 }

@@ -165,8 +165,7 @@ func TestFoundByIDIsListed(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(from, name))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
-	_, err = st.Get(t.Context(), s.Ref())
-	require.NoError(t, err)
+	_ = mustGet(t, st, s.Ref())
 	storetest.Add(t, storetest.Load(t, st, other), transcript.UserText("q"))
 	require.NoError(t, storetest.Load(t, st, other).SetMeta(t.Context(), transcript.Meta{Title: new("t")}))
 	again := storetest.Open(t, dir, storetest.Unsynced)
@@ -305,8 +304,7 @@ func TestSaveTurn(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
-	ids, err := s.Append(t.Context(), transcript.UserText("q"), storetest.Answer("look", "c"), transcript.ToolResult("c", "r"), storetest.Answer("done"))
-	require.NoError(t, err)
+	ids := storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("look", "c"), transcript.ToolResult("c", "r"), storetest.Answer("done"))
 	types, n := "", 0
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)

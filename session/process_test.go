@@ -135,8 +135,7 @@ func TestProcessesAppend(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, infos, keys)
 	for _, info := range infos {
-		s, err := st.Get(t.Context(), info.Ref)
-		require.NoError(t, err)
+		s := mustGet(t, st, info.Ref)
 		checkWriters(t, s, info.Key, writers, each)
 		h, err := s.Health(t.Context())
 		require.NoError(t, err)

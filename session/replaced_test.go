@@ -149,8 +149,7 @@ func TestDeletedWhileOthersWait(t *testing.T) {
 		require.NoError(t, <-deleted)
 		require.ErrorIs(t, (<-plain).err, fs.ErrNotExist)
 		require.ErrorIs(t, (<-keyed).err, fs.ErrNotExist)
-		theirs, err := st.Get(t.Context(), s.Ref())
-		require.NoError(t, err)
+		theirs := mustGet(t, st, s.Ref())
 		require.Len(t, storetest.Lines(t, theirs), 1)
 	})
 }

@@ -19,8 +19,7 @@ func TestImportAfterADeletion(t *testing.T) {
 	dir := t.TempDir()
 	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever, OpenFiles: -1})
 	require.NoError(t, err)
-	b, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
-	require.NoError(t, err)
+	b := storetest.Open(t, dir, &session.Options{Sync: session.SyncNever})
 	a := session.OpenDriver(d, nil)
 	key := session.Key{Agent: "main", Channel: "c", Peer: "s"}
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)

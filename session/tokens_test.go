@@ -72,8 +72,7 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, []session.Info{info}, infos, "seed %d, step %d", seed, step)
 			}
-			s, err = st.Get(t.Context(), ref)
-			require.NoError(t, err)
+			s = mustGet(t, st, ref)
 			require.Equal(t, info, storetest.Info(t, s), "seed %d, step %d", seed, step)
 		}
 		storetest.Close(t, st)

@@ -85,8 +85,7 @@ func listedValues(t *testing.T, st *session.Store, id string) string {
 		if info.ID != id {
 			continue
 		}
-		s, err := st.Get(t.Context(), info.Ref)
-		require.NoError(t, err)
+		s := mustGet(t, st, info.Ref)
 		require.Equal(t, valuesOf(storetest.Info(t, s)), valuesOf(info))
 		return valuesOf(info)
 	}

@@ -104,8 +104,7 @@ func TestListWaits(t *testing.T) {
 				if item == nil {
 					item = transcript.Decision{Call: call, CallID: "d", Verdict: transcript.Reject}
 				}
-				ids, err := s.Append(t.Context(), item)
-				require.NoError(t, err)
+				ids := storetest.Add(t, s, item)
 				first = cmp.Or(first, ids[0])
 				for _, other := range others() { // before the row is put
 					require.Equal(t, step.want, listWaits(t, other), "%s, elsewhere", step.name)
