@@ -168,11 +168,7 @@ func TestDoubledAfterCompaction(t *testing.T) {
 	lines := strings.SplitAfter(string(data), "\n")
 	n := 0
 	for _, more := range []string{lines[1] + lines[2], lines[2], string(data), lines[3]} {
-		f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
-		require.NoError(t, err)
-		_, err = f.WriteString(more)
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
+		storetest.AppendText(t, name, more)
 		n += strings.Count(more, "\n")
 		check(n)
 		require.NoError(t, st.Close())

@@ -1,10 +1,8 @@
 package session_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -67,16 +65,13 @@ func TestAppendLinesBehindATornLine(t *testing.T) {
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText("before"))
-			f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-			require.NoError(t, err)
-			_, err = f.WriteString(torn)
-			require.NoError(t, errors.Join(err, f.Close()))
+			storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), torn)
 			at := int64(0)
 			for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 				require.NoError(t, err)
 				at = rec.End
 			}
-			at, err = s.AppendLines(t.Context(), at, ready(1, "one")...)
+			at, err := s.AppendLines(t.Context(), at, ready(1, "one")...)
 			require.NoError(t, err)
 			require.Equal(t, storetest.End(t, s), at)
 		})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -200,10 +199,7 @@ func TestContextOfARepair(t *testing.T) {
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText(storetest.Word), storetest.Answer("ok"))
 			require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
-			f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-			require.NoError(t, err)
-			_, err = f.WriteString(`{"type":"us`)
-			require.NoError(t, errors.Join(err, f.Close()))
+			storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), `{"type":"us`)
 			require.NoError(t, call(t.Context(), s))
 			require.Equal(t, 1, repairs)
 			storetest.Close(t, st)
@@ -226,10 +222,7 @@ func TestRewriteTellsWithoutALock(t *testing.T) {
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText(storetest.Word), storetest.Answer("ok"))
-	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString(`{"type":"us`)
-	require.NoError(t, errors.Join(err, f.Close()))
+	storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), `{"type":"us`)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, s.Rewrite(ctx, eraseWord))

@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -255,10 +254,7 @@ func TestHealth(t *testing.T) {
 	require.Empty(t, h)
 	old := storetest.Add(t, s, transcript.UserText("run"))[0]
 	storetest.Close(t, st)
-	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString("not JSON\n")
-	require.NoError(t, errors.Join(err, f.Close()))
+	storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), "not JSON\n")
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	s = storetest.Load(t, st, storetest.CLI)
 	kept := storetest.Add(t, s, transcript.UserText("kept"))[0]
