@@ -21,7 +21,8 @@ import (
 // of the old lines that the new lines lack. The filters have removed the data that lines
 // no longer need, see [Filter].Sweep. If that fails or a process dies half way, call
 // Rewrite again, with a change that writes nothing. Until Rewrite returns, no process can
-// append. All other users of the session get [ErrReplaced] once.
+// append. All other users of the session get [ErrReplaced] once. In files Rewrite waits ten
+// seconds for the append lock. If another process keeps it, the error matches [ErrBusy].
 //
 // An archived session gives [ErrArchived]. The owner in the header stays as it is. A
 // driver that is not a [driver.Rewriter] gives an error that matches
