@@ -184,3 +184,21 @@ func TestCreateWithGen(t *testing.T) {
 		require.Equal(t, first.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 	})
 }
+
+// Lines that are refused because others have appended make no session current.
+func TestRefusedLinesMakeNothingCurrent(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
+		end := storetest.Info(t, s).End
+		newer, err := st.Create(t.Context(), storetest.CLI, nil)
+		require.NoError(t, err)
+		storetest.Add(t, s, transcript.UserText("in between"))
+		current := transcript.Entry{ID: "c", Time: time.Unix(1_790_000_000, 0), Body: transcript.Current{Gen: 9}}
+		_, err = s.AppendLines(t.Context(), end, current)
+		require.ErrorIs(t, err, session.ErrConflict)
+		require.True(t, storetest.Info(t, newer).Current)
+		_, err = s.AppendLines(t.Context(), storetest.Info(t, s).End, current)
+		require.NoError(t, err)
+		require.True(t, storetest.Info(t, s).Current)
+	})
+}

@@ -125,7 +125,7 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 				err = nil
 			}
 		}
-		if errs = append(errs, err); err == nil {
+		if errs = append(errs, err); err == nil && !slices.Contains(of[a], ref.ID) {
 			of[a] = append(of[a], ref.ID)
 		}
 	}

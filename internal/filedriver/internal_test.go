@@ -143,3 +143,13 @@ func TestRemoveLocksACopy(t *testing.T) {
 	require.NoError(t, a.remove("a", time.Minute))
 	require.NoFileExists(t, path)
 }
+
+// A deletion leaves nothing of a session in memory, and counts one that is named twice once.
+func TestDeleteForgets(t *testing.T) {
+	d := openMade(t, nil, "a", "b", "c")
+	a, b := driver.Ref{Agent: "main", ID: "a"}, driver.Ref{Agent: "main", ID: "b"}
+	require.NoError(t, d.Flush(t.Context(), b, false)) // opens its log
+	require.NoError(t, d.Delete(t.Context(), driver.Cursor(len(headerOf("a").Data)+1), a, a))
+	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, b))
+	require.Len(t, d.marks, 1)
+}

@@ -249,7 +249,9 @@ func (d *Driver) mark(ref driver.Ref) mark {
 func (d *Driver) setMark(ref driver.Ref, m mark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.marks[ref] = m
+	if d.marks[ref] = m; m == (mark{}) {
+		delete(d.marks, ref)
+	}
 }
 
 // remember marks a transcript as it is. It reports false, and changes nothing,
