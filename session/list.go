@@ -96,7 +96,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		return nil, nil
 	}
 	if opts.Current && opts.check() == nil { // the key is complete
-		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.Agent, Owner: opts.Owner, Key: opts.String()})
+		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.in(), Owner: opts.Owner, Key: opts.String()})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil

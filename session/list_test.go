@@ -293,3 +293,12 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Empty(t, all[0].Owner)
 }
+
+// A key without an agent is a key of the agent main in a list, as it is for Load.
+func TestListOfAKeyWithoutAnAgent(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		key := session.Key{Channel: "cli", Peer: "u"}
+		s := storetest.Load(t, st, key)
+		require.Equal(t, []string{s.Ref().ID}, storetest.ListIDs(t, st, &session.ListOptions{Key: key, Current: true}))
+	})
+}
