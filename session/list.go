@@ -259,5 +259,5 @@ func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 
 // names reports whether a link is to a session. A zero ref matches any link.
 func names(l transcript.Link, ref Ref) bool {
-	return ref == (Ref{}) || ref == Ref{Agent: l.Agent, ID: l.Session}
+	return ref == (Ref{}) || inMain(ref) == Ref{Agent: l.Agent, ID: l.Session}
 }

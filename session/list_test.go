@@ -302,3 +302,26 @@ func TestListOfAKeyWithoutAnAgent(t *testing.T) {
 		require.Equal(t, []string{s.Ref().ID}, storetest.ListIDs(t, st, &session.ListOptions{Key: key, Current: true}))
 	})
 }
+
+// A reference without an agent names a session of the agent main in every method of a store.
+func TestReferenceWithoutAnAgent(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
+		id := storetest.Add(t, s, transcript.UserText("hi"))[0]
+		ref := session.Ref{ID: s.Ref().ID}
+		child, err := st.Create(t.Context(), session.Key{Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: ref.ID}})
+		require.NoError(t, err)
+		fork, err := s.Fork(t.Context(), id, &session.CreateOptions{Aside: true})
+		require.NoError(t, err)
+		require.Equal(t, []string{child.Ref().ID}, storetest.ListIDs(t, st, &session.ListOptions{Parent: ref}))
+		require.Equal(t, []string{fork.Ref().ID}, storetest.ListIDs(t, st, &session.ListOptions{Base: ref}))
+		for _, err := range st.Scan(t.Context(), ref, session.ScanOptions{}) {
+			require.NoError(t, err)
+		}
+		require.NoError(t, storetest.ErrOf(st.Get(t.Context(), ref)))
+		require.NoError(t, st.SetState(t.Context(), ref, session.Archived, -1))
+		require.NoError(t, st.SetState(t.Context(), ref, session.Live, -1))
+		require.NoError(t, st.DeleteAt(t.Context(), ref, storetest.Info(t, s).End))
+		require.NoError(t, st.Delete(t.Context(), session.Ref{ID: fork.Ref().ID}))
+	})
+}

@@ -40,6 +40,7 @@ func (s *Session) Scan(ctx context.Context, opts ScanOptions) iter.Seq2[transcri
 // Scan is [Session.Scan] by name, for programs that read many sessions: a [Store.Get]
 // for each may cost more.
 func (st *Store) Scan(ctx context.Context, ref Ref, opts ScanOptions) iter.Seq2[transcript.Record, error] {
+	ref = inMain(ref)
 	return func(yield func(transcript.Record, error) bool) {
 		o := opts
 		fail := func(err error) { yield(transcript.Record{}, st.wrap("read", ref, err)) }
