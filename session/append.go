@@ -178,7 +178,7 @@ func (v *View) admit(cond Cond, entries []transcript.Entry) error {
 			}
 			said[b.CallID] = b.Status
 		case transcript.Rewind:
-			if err := v.readAll(); err != nil { // the entry may be old
+			if err := v.t.ReadAll(v.ctx); err != nil { // the entry may be old
 				return err
 			}
 			if !v.Fold().Has(b.To) {

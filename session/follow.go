@@ -213,7 +213,7 @@ func (f *follower) read() error {
 func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 	entries := b.Entries
 	if f.after != "" {
-		i := indexOf(entries, f.after)
+		i := slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == f.after })
 		switch {
 		case i >= 0:
 			f.after, entries = "", entries[i+1:]
@@ -233,11 +233,6 @@ func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 		}
 	}
 	return nil
-}
-
-// indexOf returns the index of the entry with an ID, or -1.
-func indexOf(entries []transcript.Entry, id string) int {
-	return slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == id })
 }
 
 // If its driver cannot watch, a follower polls, less often the less happens.

@@ -72,7 +72,7 @@ type Health struct {
 // Health returns the state of the transcript. It reads all of it.
 func (s *Session) Health(ctx context.Context) (h Health, err error) {
 	err = s.View(ctx, func(v *View) error {
-		if err := v.readAll(); err != nil {
+		if err := v.t.ReadAll(v.ctx); err != nil {
 			return err
 		}
 		h.Repairs = v.Fold().Report()

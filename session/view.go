@@ -100,17 +100,13 @@ func (v *View) row() (driver.Row, error) {
 	return row, nil
 }
 
-// readAll makes sure that the fold has every line, also those before the last
-// compaction.
-func (v *View) readAll() error { return v.t.ReadAll(v.ctx) }
-
 // readTo makes sure that the fold includes the line of an entry, if there is
 // one.
 func (v *View) readTo(entryID string) error {
 	if v.t.Fold.Has(entryID) {
 		return nil
 	}
-	return v.readAll()
+	return v.t.ReadAll(v.ctx)
 }
 
 // replacedTries is how often in a row a read is tried because the transcript
