@@ -74,14 +74,12 @@ func TestWhenRowsArePut(t *testing.T) {
 	}
 	puts(1, "another session takes its place in memory")
 	say()
-	_, err = st.List(t.Context(), nil)
-	require.NoError(t, err)
+	_ = storetest.List(t, st, nil)
 	puts(1, "List")
 	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"), storetest.Answer("a"))
 	require.NoError(t, err)
 	messages += 2
-	_, err = st.List(t.Context(), nil)
-	require.NoError(t, err)
+	_ = storetest.List(t, st, nil)
 	puts(1, "List")
 	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("another"))
 	require.ErrorIs(t, err, session.ErrIdemMismatch)
@@ -282,8 +280,7 @@ func TestLongMeta(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
 	owner := strings.Repeat("o", 5000)
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: owner})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: owner})
 	labels := make([]string, 60)
 	for i := range labels {
 		labels[i] = fmt.Sprint(strings.Repeat("l", 50), i)
@@ -295,9 +292,7 @@ func TestLongMeta(t *testing.T) {
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
-	if s, err = st.Get(t.Context(), s.Ref()); err != nil {
-		t.Fatal(err)
-	}
+	s = mustGet(t, st, s.Ref())
 	if info := storetest.Info(t, s); len(info.Labels) != len(labels) || info.Owner != owner {
 		t.Errorf("%d labels and an owner of %d bytes, want %d and %d", len(info.Labels), len(info.Owner), len(labels), len(owner))
 	}
@@ -314,11 +309,10 @@ func TestNoRowOfWhatCannotBeRead(t *testing.T) {
 	storetest.Add(t, s, transcript.UserText("next")) // after the lines read
 	h.forget()
 	d.BeforeScan = func(session.Ref) error { return errNoRead }
-	_, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	_ = storetest.List(t, st, nil)
 	require.Empty(t, h.puts)
 	d.BeforeScan = nil
-	_, err = s.AfterTurn(t.Context())
+	_, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	require.Len(t, h.puts, 1)
 	require.Equal(t, 3, h.puts[0].Messages)
@@ -346,8 +340,7 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 		}
 	}
 	locked, puts = "locked", map[string]int{}
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 16)
 	require.Equal(t, map[string]int{"locked": 1, "free": 8}, puts, "of List")
 	puts = map[string]int{}

@@ -56,8 +56,7 @@ func TestForkOfDoubledLines(t *testing.T) {
 	s := mustGet(t, st, session.Ref{Agent: "main", ID: "doubled"})
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
-	f, err := s.Fork(t.Context(), h.Messages[len(h.Messages)-1].Origins[0].Entry, nil)
-	require.NoError(t, err)
+	f := storetest.Fork(t, s, h.Messages[len(h.Messages)-1].Origins[0].Entry, nil)
 	forked, err := f.History(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, h.Messages, forked.Messages)
@@ -77,8 +76,7 @@ func TestForkOfDoubledLines(t *testing.T) {
 func TestLateLineAfterCompaction(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
-	s, err := st.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, nil)
 	for range 200 {
 		storetest.Add(t, s, transcript.UserText("a word"))
 	}
@@ -138,8 +136,7 @@ func TestDoubledAfterCompaction(t *testing.T) {
 		return st
 	}
 	st := open()
-	s, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "ana"}, nil)
-	require.NoError(t, err)
+	s := storetest.Create(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "ana"}, nil)
 	answer := func(text string) transcript.Response {
 		return transcript.Response{Model: "m", Message: transcript.AssistantText(text), Usage: transcript.Usage{Input: 10, Output: 1}}
 	}

@@ -121,8 +121,7 @@ func TestCurrentThatCannotBeRead(t *testing.T) {
 	storetest.Close(t, st)
 	st = session.OpenDriver(failingAt(memdriver.Reopen(d), &call), nil)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), &session.ListOptions{Key: storetest.CLI, Current: true})
-	require.NoError(t, err)
+	infos := storetest.List(t, st, &session.ListOptions{Key: storetest.CLI, Current: true})
 	require.Equal(t, []session.Info{want}, infos)
 }
 
@@ -137,8 +136,7 @@ func TestWarningOfAnUnfinishedErase(t *testing.T) {
 		drv := memdriver.New(nil)
 		if tt.plan {
 			st := session.OpenDriver(memdriver.Reopen(drv), nil)
-			_, err := st.Create(t.Context(), session.Key{Agent: "_erase"}, nil)
-			require.NoError(t, err)
+			_ = storetest.Create(t, st, session.Key{Agent: "_erase"}, nil)
 		}
 		st := session.OpenDriver(failingAt(drv, &tt.call), &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		require.Equal(t, tt.warns, bytes.Contains(log.Bytes(), []byte("erase.Resume")), tt)
@@ -156,10 +154,8 @@ func TestAuditOfScopes(t *testing.T) {
 	require.Equal(t, []string{"", "ann"}, []string{st.Owner(), scope.Owner()})
 	st.Audit(t.Context(), session.Action{Name: "mine", Owner: "somebody"})
 	scope.Audit(t.Context(), session.Action{Name: "hers", Owner: "somebody"})
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "bob"})
-	require.NoError(t, err)
-	_, err = scope.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "bob"})
+	_ = storetest.Create(t, scope, storetest.CLI, nil)
 	require.Equal(t, []session.Action{
 		{Name: "mine", Owner: "somebody"}, {Name: "hers", Owner: "ann"}, {Name: "owner", Session: s.Ref()},
 	}, done)

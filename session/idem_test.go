@@ -276,8 +276,7 @@ func TestHeldKeyWhileOthersCome(t *testing.T) {
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.Rewind{To: at})
 	end := storetest.Add(t, s, transcript.UserText("on"), storetest.Answer("end"))[1]
-	f, err := s.Fork(t.Context(), end, nil)
-	require.NoError(t, err)
+	f := storetest.Fork(t, s, end, nil)
 	var wg sync.WaitGroup
 	for w := range 2 {
 		wg.Go(func() {

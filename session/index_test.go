@@ -34,8 +34,7 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("spoilt\n"), 0o600))
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1)
 	got := infos[0]
 	require.Equal(t, "a title", got.Title)
@@ -43,7 +42,7 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	require.Equal(t, 2, got.Messages)
 	require.NotZero(t, got.Tokens)
 	require.True(t, got.UpdatedAt.Equal(want.UpdatedAt))
-	_, err = st.Load(t.Context(), storetest.CLI)
+	_, err := st.Load(t.Context(), storetest.CLI)
 	require.Error(t, err, "the spoilt transcript was loaded")
 }
 
@@ -61,8 +60,7 @@ func TestCorruptIndex(t *testing.T) {
 		require.NoError(t, os.WriteFile(index, []byte(text), 0o600))
 		st = storetest.Open(t, dir, nil)
 		require.Equal(t, s.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
-		infos, err := st.List(t.Context(), nil)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, nil)
 		require.Equal(t, []session.Info{want}, infos, "%q", text)
 		storetest.Close(t, st)
 	}
@@ -77,8 +75,7 @@ func TestOwnerWithoutIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "ada"})
 	storetest.Close(t, st)
 	for name, find := range map[string]func(t *testing.T, st *session.Store) (*session.Session, error){
 		"in its scope": func(t *testing.T, st *session.Store) (*session.Session, error) {
@@ -111,15 +108,13 @@ func TestOwnerThatTheIndexLacks(t *testing.T) {
 	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	st := session.OpenDriver(&storetest.Between{Driver: d, BeforePut: func(session.Ref) error { return syscall.ENOSPC }}, nil)
-	parent, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
-	require.NoError(t, err)
+	parent := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "ada"})
 	storetest.Add(t, parent, transcript.UserText("hello"))
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
 	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
-	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: parent.Ref().ID}})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, child, &session.CreateOptions{Parent: transcript.Link{Session: parent.Ref().ID}})
 	require.Equal(t, "ada", storetest.Info(t, s).Owner)
 }
 
@@ -139,14 +134,12 @@ func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	parent := transcript.Link{Session: "parent"}
 	_, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
 	require.ErrorIs(t, err, fs.ErrPermission)
-	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent, Owner: "ada"})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, child, &session.CreateOptions{Parent: parent, Owner: "ada"})
 	require.Equal(t, "ada", storetest.Info(t, s).Owner)
 
 	elsewhere := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, elsewhere)
-	_, err = elsewhere.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
-	require.NoError(t, err)
+	_ = storetest.Create(t, elsewhere, child, &session.CreateOptions{Parent: parent})
 }
 
 // A transcript that a user puts into the folder, and that one process has found by
@@ -191,8 +184,7 @@ func TestUnfinishedCreation(t *testing.T) {
 	_, err := storetest.Current(t.Context(), st, session.Key{Agent: "main", Channel: "cli", Peer: "a"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, "renamed", storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).Ref().ID)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 2)
 }
 
@@ -244,11 +236,9 @@ func TestTitleIsClean(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
 	const given, want = "a\x1b[2J\u202eb\nc", "a[2Jb c"
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: given})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Title: given})
 	require.Equal(t, want, storetest.Info(t, s).Title)
-	listed, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	listed := storetest.List(t, st, nil)
 	require.Equal(t, want, listed[0].Title)
 	title := given + "!"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title}))
@@ -360,16 +350,13 @@ func TestListTheNewest(t *testing.T) {
 	for name, st := range map[string]*session.Store{"files": storetest.Open(t, dir, opts), "memory": session.OpenDriver(memdriver.New(nil), opts)} {
 		for i := range 60 {
 			key := session.Key{Agent: fmt.Sprint("agent", i%2), Channel: "c", Peer: fmt.Sprint(i % 20)}
-			s, err := st.Create(t.Context(), key, nil)
-			require.NoError(t, err)
+			s := storetest.Create(t, st, key, nil)
 			storetest.Add(t, s, transcript.UserText(fmt.Sprint("number ", i)))
 		}
 		for range 2 { // before and after a restart
-			all, err := st.List(t.Context(), nil)
-			require.NoError(t, err)
+			all := storetest.List(t, st, nil)
 			for _, n := range []int{1, 7, 60, 100} {
-				some, err := st.List(t.Context(), &session.ListOptions{Limit: n})
-				require.NoError(t, err)
+				some := storetest.List(t, st, &session.ListOptions{Limit: n})
 				if a, b := fmt.Sprint(some), fmt.Sprint(all[:min(n, len(all))]); a != b {
 					t.Errorf("%s: the %d newest are\n%s\nwant\n%s", name, n, a, b)
 				}

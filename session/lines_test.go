@@ -112,8 +112,7 @@ func TestCreateWithHeader(t *testing.T) {
 		Body: transcript.Header{Created: time.Unix(1_600_000_000, 0).UTC(), Meta: transcript.Meta{Title: new("a title")}},
 	}.WithSource([]byte("original"))
 	storetest.Load(t, st, storetest.CLI)
-	s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Header: &header})
 	info := storetest.Info(t, s)
 	require.Equal(t, "given", info.ID)
 	require.True(t, info.Current)
@@ -128,15 +127,14 @@ func TestCreateWithHeader(t *testing.T) {
 	}
 	storetest.Add(t, s, transcript.UserText("hi"))
 
-	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
+	_, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
 	require.ErrorIs(t, err, fs.ErrExist)
 	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &transcript.Entry{ID: "other", Body: transcript.Rewind{To: "given"}}})
 	require.ErrorContains(t, err, "not a header")
 	header.ID = "../out"
 	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
 	require.Error(t, err)
-	infos, err := st.List(ctx, nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 2)
 }
 
@@ -190,11 +188,10 @@ func TestRefusedLinesMakeNothingCurrent(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		s := storetest.Load(t, st, storetest.CLI)
 		end := storetest.Info(t, s).End
-		newer, err := st.Create(t.Context(), storetest.CLI, nil)
-		require.NoError(t, err)
+		newer := storetest.Create(t, st, storetest.CLI, nil)
 		storetest.Add(t, s, transcript.UserText("in between"))
 		current := transcript.Entry{ID: "c", Time: time.Unix(1_790_000_000, 0), Body: transcript.Current{Gen: 9}}
-		_, err = s.AppendLines(t.Context(), end, current)
+		_, err := s.AppendLines(t.Context(), end, current)
 		require.ErrorIs(t, err, session.ErrConflict)
 		require.True(t, storetest.Info(t, newer).Current)
 		_, err = s.AppendLines(t.Context(), storetest.Info(t, s).End, current)

@@ -24,8 +24,7 @@ func TestMaskedStoreRemembers(t *testing.T) {
 	st := storetest.Open(t, dir, masking(redact.Secrets))
 	require.Empty(t, storetest.Grep(t, dir, "masked"), "a store without a line remembers nothing")
 	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("hello"))
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1, "the note is no session of an application")
 	storetest.Close(t, st)
 
@@ -81,12 +80,10 @@ func TestMaskedStoreOfScopes(t *testing.T) {
 func TestRedactLabels(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, masking(redact.Secrets))
-	_, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Labels: []string{"red", "note: password=" + storetest.Secret}})
-	require.NoError(t, err)
+	_ = storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Labels: []string{"red", "note: password=" + storetest.Secret}})
 	title := "about " + storetest.Secret
 	header := transcript.Entry{ID: "imported", Body: transcript.Header{Version: transcript.Version, Key: storetest.CLI.String(), Gen: 7, Meta: transcript.Meta{Title: &title, Labels: []string{storetest.Secret}}}}
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Header: &header})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Header: &header})
 	info := storetest.Info(t, s)
 	require.Equal(t, "about [masked]", info.Title)
 	require.Equal(t, []string{"[masked]"}, info.Labels)

@@ -39,8 +39,7 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1)
 	require.Equal(t, tokens, infos[0].Tokens)
 	require.Equal(t, 2, infos[0].Messages)
@@ -216,8 +215,7 @@ func TestListForeignKey(t *testing.T) {
 		{session.ListOptions{Owner: "p"}, 0},
 		{session.ListOptions{Key: session.Key{Channel: "c"}, Owner: "o"}, 0},
 	} {
-		infos, err := st.List(t.Context(), &test.opts)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, &test.opts)
 		require.Len(t, infos, test.want, "%+v", test.opts)
 	}
 }
@@ -262,8 +260,7 @@ func TestLongAgentWithoutIndex(t *testing.T) {
 	require.NoError(t, os.Remove(indexes[0]))
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1)
 	require.Equal(t, ref, infos[0].Ref)
 }

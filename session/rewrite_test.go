@@ -94,8 +94,7 @@ func TestRewriteRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ada", ada.Owner())
 	require.Empty(t, st.Owner())
-	s, err := ada.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	s := storetest.Create(t, ada, storetest.CLI, nil)
 	storetest.Add(t, s, transcript.UserText("Hello."))
 	before := storetest.Lines(t, s)
 	given := mapped(func(e transcript.Entry) transcript.Entry {
@@ -143,19 +142,16 @@ func TestAgentsOfTheLibrary(t *testing.T) {
 	for _, owner := range []string{"ada", "bert"} {
 		scope, err := st.Scope(owner)
 		require.NoError(t, err)
-		s, err := scope.Create(ctx, session.Key{Agent: "_erase"}, &session.CreateOptions{ID: owner})
-		require.NoError(t, err)
+		s := storetest.Create(t, scope, session.Key{Agent: "_erase"}, &session.CreateOptions{ID: owner})
 		storetest.Add(t, s, transcript.Custom{Name: "erase", Data: []byte(`{}`)})
 		refs = append(refs, s.Ref())
 		_, err = scope.Create(ctx, session.Key{Agent: "_erase"}, &session.CreateOptions{ID: owner})
 		require.ErrorIs(t, err, fs.ErrExist)
 	}
 	own := storetest.Load(t, st, storetest.CLI)
-	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
-	require.NoError(t, err)
+	infos := storetest.List(t, st, &session.ListOptions{State: session.AnyState})
 	require.Len(t, infos, 1)
-	infos, err = st.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_erase"}})
-	require.NoError(t, err)
+	infos = storetest.List(t, st, &session.ListOptions{Key: session.Key{Agent: "_erase"}})
 	require.Len(t, infos, 2)
 	for _, info := range infos {
 		require.True(t, slices.Contains(refs, info.Ref))

@@ -24,12 +24,10 @@ func TestImportAfterADeletion(t *testing.T) {
 	key := session.Key{Agent: "main", Channel: "c", Peer: "s"}
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	head := &transcript.Entry{ID: "imported", Time: at, Body: transcript.Header{Key: key.String(), Created: at}}
-	s, err := a.Create(t.Context(), key, &session.CreateOptions{Header: head})
-	require.NoError(t, err)
+	s := storetest.Create(t, a, key, &session.CreateOptions{Header: head})
 	storetest.Add(t, s, transcript.UserText("old words"))
 	require.NoError(t, b.Delete(t.Context(), s.Ref()))
-	again, err := b.Create(t.Context(), key, &session.CreateOptions{Header: head})
-	require.NoError(t, err)
+	again := storetest.Create(t, b, key, &session.CreateOptions{Header: head})
 	storetest.Add(t, again, transcript.UserText(strings.Repeat("new ", 200)))
 	storetest.Add(t, again, transcript.UserText("new 2"))
 	_, err = s.History(t.Context())

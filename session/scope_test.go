@@ -41,8 +41,7 @@ func TestScope(t *testing.T) {
 			require.Equal(t, theirs.Ref(), storetest.Load(t, theirs.Store(), storetest.CLI).Ref(), name)
 			require.True(t, storetest.Info(t, nobodys).Current, name)
 		}
-		infos, err := st.List(t.Context(), nil)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, nil)
 		require.Len(t, infos, 3, "one was made or deleted")
 	})
 }
@@ -125,12 +124,10 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			absent(t, scope.Delete(t.Context(), s.Ref()))
 		},
 		"List": func(t *testing.T, scope *session.Store, s *session.Session) {
-			current, err := scope.List(t.Context(), &session.ListOptions{Key: key(t, s), Current: true})
-			require.NoError(t, err)
+			current := storetest.List(t, scope, &session.ListOptions{Key: key(t, s), Current: true})
 			require.Empty(t, current)
 			for _, opts := range []*session.ListOptions{nil, {Key: session.Key{Agent: "main"}, Limit: 1}, {Owner: "bert"}} {
-				infos, err := scope.List(t.Context(), opts)
-				require.NoError(t, err)
+				infos := storetest.List(t, scope, opts)
 				for _, info := range infos {
 					require.Equal(t, "ada", info.Owner)
 				}
@@ -156,8 +153,7 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			again, err := scope.Scope("ada")
 			require.NoError(t, err)
-			infos, err := again.List(t.Context(), nil)
-			require.NoError(t, err)
+			infos := storetest.List(t, again, nil)
 			require.Len(t, infos, 1)
 			for _, owner := range []string{"", "\xff", strings.Repeat("x", 513)} {
 				_, err := scope.Scope(owner)
@@ -199,8 +195,7 @@ func TestScopedSession(t *testing.T) {
 	s := storetest.Load(t, ada, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
 	lines := storetest.Lines(t, s)
-	theirs, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Owner: "bert"})
-	require.NoError(t, err)
+	theirs := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "bert"})
 	end := int64(0)
 	for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
 		require.NoError(t, err)
@@ -230,11 +225,9 @@ func TestScopedSession(t *testing.T) {
 	_, err = s.LockTurn(over, true)
 	require.ErrorIs(t, err, session.ErrBusy)
 	require.ErrorIs(t, err, context.Canceled)
-	fork, err := s.Fork(ctx, head, nil)
-	require.NoError(t, err)
+	fork := storetest.Fork(t, s, head, nil)
 	require.Equal(t, "ada", storetest.Info(t, fork).Owner)
-	child, err := st.Create(ctx, session.Key{Agent: "main", Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: s.Ref().ID, Entry: head}})
-	require.NoError(t, err)
+	child := storetest.Create(t, st, session.Key{Agent: "main", Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: s.Ref().ID, Entry: head}})
 	require.Equal(t, "ada", storetest.Info(t, child).Owner, "children inherit the owner")
 	require.NoError(t, s.MakeCurrent(ctx))
 }
@@ -246,12 +239,10 @@ func TestScopedHandleOfAnID(t *testing.T) {
 		ctx := t.Context()
 		ada, err := st.Scope("ada")
 		require.NoError(t, err)
-		s, err := ada.Create(ctx, storetest.CLI, &session.CreateOptions{ID: "x"})
-		require.NoError(t, err)
+		s := storetest.Create(t, ada, storetest.CLI, &session.CreateOptions{ID: "x"})
 		storetest.Add(t, s, transcript.UserText("hello"))
 		require.NoError(t, ada.Delete(ctx, s.Ref()))
-		theirs, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{ID: "x", Owner: "bert"})
-		require.NoError(t, err)
+		theirs := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "x", Owner: "bert"})
 		ids := storetest.Add(t, theirs, transcript.UserText("bert says "+storetest.Word))
 		want := storetest.Lines(t, theirs)
 		tail := func(seq iter.Seq2[transcript.Entry, error]) error {
@@ -332,8 +323,7 @@ func TestFollowOfAScope(t *testing.T) {
 	ann, err := st.Scope("ann")
 	require.NoError(t, err)
 	create := func(owner string) *session.Session {
-		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: owner, Owner: owner})
-		require.NoError(t, err)
+		s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: owner, Owner: owner})
 		return s
 	}
 	hers, his := create("ann"), create("bob")

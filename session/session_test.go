@@ -80,16 +80,14 @@ func TestListDelete(t *testing.T) {
 	st := storetest.Open(t, dir, nil)
 	a := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, a, transcript.UserText("  Fix the\tparser \nplease"))
-	b, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "my-id", Title: "Project X", Labels: []string{"l"}})
-	require.NoError(t, err)
+	b := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "my-id", Title: "Project X", Labels: []string{"l"}})
 	storetest.Add(t, b, transcript.UserText("hello"))
 	other := storetest.Load(t, st, session.Key{Agent: "other", Channel: "cli", Peer: "user"})
 	storetest.Add(t, other, transcript.UserText("other agent"))
 	require.Equal(t, "my-id", storetest.Load(t, st, storetest.CLI).Ref().ID)
 	check := func(st *session.Store) {
 		t.Helper()
-		infos, err := st.List(t.Context(), nil)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, nil)
 		var got []string
 		for _, i := range infos {
 			got = append(got, strings.Join([]string{i.Agent, i.Title, map[bool]string{true: "current"}[i.Current]}, "/"))
@@ -116,7 +114,7 @@ func TestListDelete(t *testing.T) {
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
 	require.NoError(t, st.Delete(t.Context(), b.Ref()))
-	_, err = st.Get(t.Context(), b.Ref())
+	_, err := st.Get(t.Context(), b.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, a.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 }

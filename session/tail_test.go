@@ -176,18 +176,15 @@ func TestMadeAgain(t *testing.T) {
 	a, b := storetest.Open(t, dir, nil), storetest.Open(t, dir, nil)
 	defer storetest.Close(t, a)
 	defer storetest.Close(t, b)
-	s, err := a.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "chat"})
-	require.NoError(t, err)
+	s := storetest.Create(t, a, storetest.CLI, &session.CreateOptions{ID: "chat"})
 	storetest.Add(t, s, transcript.UserText("old"))
 	for range 200 { // so that the file is closed
-		other, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "c", Peer: "p"}, nil)
-		require.NoError(t, err)
+		other := storetest.Create(t, a, session.Key{Agent: "main", Channel: "c", Peer: "p"}, nil)
 		storetest.Add(t, other, transcript.UserText("x"))
 	}
 	require.NoError(t, b.Delete(t.Context(), s.Ref()))
-	made, err := b.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "chat"})
-	require.NoError(t, err)
-	_, err = s.History(t.Context())
+	made := storetest.Create(t, b, storetest.CLI, &session.CreateOptions{ID: "chat"})
+	_, err := s.History(t.Context())
 	require.ErrorIs(t, err, session.ErrReplaced)
 	storetest.Add(t, s, transcript.UserText("new"))
 	for _, s := range []*session.Session{s, made} {

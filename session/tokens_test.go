@@ -68,8 +68,7 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 			}
 			st = storetest.Open(t, dir, storetest.Unsynced)
 			if rnd.IntN(2) == 0 {
-				infos, err := st.List(t.Context(), nil)
-				require.NoError(t, err)
+				infos := storetest.List(t, st, nil)
 				require.Equal(t, []session.Info{info}, infos, "seed %d, step %d", seed, step)
 			}
 			s = mustGet(t, st, ref)

@@ -45,16 +45,14 @@ var waitSteps = []struct {
 func listWaits(t *testing.T, st *session.Store) (found rebuild.Wait) {
 	t.Helper()
 	for _, w := range []rebuild.Wait{rebuild.WaitApproval, rebuild.WaitTool, rebuild.WaitAnswer} {
-		infos, err := st.List(t.Context(), &session.ListOptions{Waits: w})
-		require.NoError(t, err)
+		infos := storetest.List(t, st, &session.ListOptions{Waits: w})
 		for _, i := range infos {
 			require.Empty(t, found, "it is in two lists")
 			require.Equal(t, w, i.Waits)
 			found = w
 		}
 	}
-	infos, err := st.List(t.Context(), &session.ListOptions{Waits: rebuild.WaitAny})
-	require.NoError(t, err)
+	infos := storetest.List(t, st, &session.ListOptions{Waits: rebuild.WaitAny})
 	require.Equal(t, found != "", len(infos) == 1)
 	return found
 }
@@ -113,8 +111,7 @@ func TestListWaits(t *testing.T) {
 				require.Equal(t, step.want, listWaits(t, st), step.name)
 				require.Equal(t, step.want, storetest.Info(t, s).Waits, step.name)
 			}
-			fork, err := s.Fork(t.Context(), first, nil)
-			require.NoError(t, err)
+			fork := storetest.Fork(t, s, first, nil)
 			require.Equal(t, rebuild.WaitAnswer, storetest.Info(t, fork).Waits)
 		})
 	}
@@ -125,8 +122,7 @@ func TestListWaitsReadsRows(t *testing.T) {
 	d := memdriver.New(nil)
 	killed := session.OpenDriver(d, nil)
 	for i := range 20 {
-		s, err := killed.Create(t.Context(), session.Key{Agent: "main"}, nil)
-		require.NoError(t, err)
+		s := storetest.Create(t, killed, session.Key{Agent: "main"}, nil)
 		storetest.Add(t, s, transcript.UserText("go"))
 		if i%2 == 0 {
 			storetest.Add(t, s, storetest.Answer("done"))
@@ -135,8 +131,7 @@ func TestListWaitsReadsRows(t *testing.T) {
 	for _, most := range []int{100, 0} {
 		scans := 0
 		st := session.OpenDriver(&storetest.Between{Driver: memdriver.Reopen(d), BeforeScan: func(session.Ref) error { scans++; return nil }}, nil)
-		infos, err := st.List(t.Context(), &session.ListOptions{Waits: rebuild.WaitAnswer})
-		require.NoError(t, err)
+		infos := storetest.List(t, st, &session.ListOptions{Waits: rebuild.WaitAnswer})
 		require.Len(t, infos, 10)
 		require.Equal(t, most > 0, scans > 0)
 		require.LessOrEqual(t, scans, most)

@@ -235,8 +235,7 @@ func TestRefusedParts(t *testing.T) {
 				storetest.Close(t, second)
 				head, err := storetest.Head(t.Context(), conv)
 				require.NoError(t, err)
-				fork, err := conv.Fork(t.Context(), head, nil)
-				require.NoError(t, err)
+				fork := storetest.Fork(t, conv, head, nil)
 				require.Equal(t, 1, s.turn(t, fork, transcript.UserText("In a fork.")))
 
 				b := &service{api: api, host: "b", model: m}

@@ -26,8 +26,7 @@ func TestScopeOfFeatures(t *testing.T) {
 			}
 			require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
 		}
-		infos, err := st.List(t.Context(), nil)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, nil)
 		require.Len(t, infos, 3, "one was made or deleted")
 	})
 }
