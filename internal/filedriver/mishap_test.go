@@ -75,7 +75,7 @@ func TestKilledWhenADeletionRewritesTheIndex(t *testing.T) {
 	require.Equal(t, 1, kills)
 	require.NoError(t, d.Close())
 	require.NotEmpty(t, wordsIn(t, left))
-	d = open(t, left, nil)
+	open(t, left, nil)
 	require.Empty(t, wordsIn(t, left), "opening alone removes the words")
 }
 
