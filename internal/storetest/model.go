@@ -32,8 +32,10 @@ func (c Client) Complete(ctx context.Context, req transcript.Request) (*transcri
 
 // A Format renders requests of one API and parses its responses.
 type Format interface {
-	Request(transcript.Request) ([]byte, rebuild.Report, error)
-	Response([]byte) (*transcript.Response, error)
+	// Request renders the body of a request.
+	Request(req transcript.Request) (body []byte, report rebuild.Report, err error)
+	// Response parses the body of a response.
+	Response(body []byte) (*transcript.Response, error)
 }
 
 // Ask sends a request to a model, and returns its body and the response.
