@@ -259,6 +259,8 @@ func TestClassifyBodies(t *testing.T) {
 		{"quotes the request", `{"error":{"message":"field required"},"input":"` + tooLong + `","messages":[{"content":"context_length_exceeded"}]}`, guard.NotOverflow},
 		{"quotes the request, and a number that no float64 holds", `400: {"error":{"message":"bad thing","type":"x"},"request":{"prompt":"` + tooLong + `","seed":1e400}}`, guard.NotOverflow},
 		{"quotes a value", `{"detail":[{"type":"missing","msg":"Field required","input":{"message":"` + tooLong + `"}}]}`, guard.NotOverflow},
+		{"in an attempt", `{"error":{"message":"all failed","attempts":[{"details":` + inner + `}]}}`, guard.Tokens},
+		{"quotes an answer", `{"error":{"message":"no"},"result":{"choices":[{"message":{"error":"` + tooLong + `"}}]}}`, guard.NotOverflow},
 		{"address", `Post "https://a.example/rate-limit/quota": ` + tooLong, guard.Tokens},
 		{"address only", `404 https://a.example/context_length_exceeded`, guard.NotOverflow},
 		{"type in a namespace", `{"__type":"com.amazon.coral#ThrottlingException","message":"` + tooLong + `"}`, guard.NotOverflow},
