@@ -38,9 +38,8 @@ func Items(data []byte) ([]transcript.Item, error) {
 			return nil, format.Bad("/"+elsewhere, "a part of the conversation is stored by the provider")
 		}
 	}
-	if instructions := js.Get(p.Whole, "instructions"); !jsontext.IsNull(instructions) && len(p.Items) == 0 {
-		texts, err := format.Blocks("/instructions", instructions, readPart)
-		if err := cmp.Or(err, p.Prompt("/instructions", texts, nil)); err != nil {
+	if len(p.Items) == 0 {
+		if err := p.SystemPrompt("instructions", readPart); err != nil {
 			return nil, err
 		}
 	}

@@ -50,6 +50,35 @@ func NewPast(data []byte, name string, read func(answer []byte) (*transcript.Res
 	return nil, Bad(p.at, "there is no list of this name")
 }
 
+// ReadPast reads the list in data, as NewPast finds it: the prompt that comes with the
+// list, if prompt is not nil, and each message.
+func ReadPast(data []byte, name string, read func(answer []byte) (*transcript.Response, error), prompt func(*Past) error, message func(p *Past, i int, m json.RawMessage) error) ([]transcript.Item, error) {
+	p, err := NewPast(data, name, read)
+	if err == nil && prompt != nil {
+		err = prompt(p)
+	}
+	for i := 0; err == nil && i < len(p.List); i++ {
+		err = message(p, i, p.List[i])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Items, nil
+}
+
+// SystemPrompt adds the system prompt in a member of the whole, if there is one.
+func (p *Past) SystemPrompt(name string, part func(at string, part []byte) (transcript.Block, error)) error {
+	prompt := js.Get(p.Whole, name)
+	if jsontext.IsNull(prompt) {
+		return nil
+	}
+	texts, err := Blocks("/"+name, prompt, part)
+	if err != nil {
+		return err
+	}
+	return p.Prompt("/"+name, texts, nil)
+}
+
 // Bad returns an error about a place.
 func Bad(pointer, reason string, args ...any) error {
 	return &wire.ItemError{Pointer: pointer, Reason: fmt.Sprintf(reason, args...)}
@@ -123,8 +152,8 @@ func Rest(obj []byte, known ...string) (rest transcript.Extra) {
 	return rest
 }
 
-// Blocks reads a content: a text, or a list of parts. Part returns nil for a part that it
-// does not know.
+// Blocks reads a content: a text, or a list of parts. Part returns nil for a part that is
+// left out.
 func Blocks(at string, content []byte, part func(at string, part []byte) (transcript.Block, error)) (blocks []transcript.Block, err error) {
 	content = jsontext.Trim(content)
 	if text, ok := jsontext.String(content); ok {
@@ -142,7 +171,9 @@ func Blocks(at string, content []byte, part func(at string, part []byte) (transc
 		if err != nil {
 			return nil, err
 		}
-		blocks = append(blocks, b)
+		if b != nil {
+			blocks = append(blocks, b)
+		}
 	}
 	return blocks, nil
 }
