@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -125,7 +126,9 @@ func (f *fussy) say() transcript.Message {
 
 // step is a text of the user, and calls of the model until it calls no tool.
 func (f *fussy) step() {
-	switch f.rng.IntN(14) {
+	switch f.rng.IntN(15) {
+	case 5:
+		f.hide()
 	case 0:
 		storetest.Close(f.t, f.store)
 		f.store = storetest.Open(f.t, f.dir, f.opts)
@@ -155,6 +158,24 @@ func (f *fussy) step() {
 		if len(calls) == 0 {
 			return
 		}
+	}
+}
+
+// hide leaves out a text of the user before the last.
+func (f *fussy) hide() {
+	h, err := f.s.History(f.t.Context())
+	require.NoError(f.t, err)
+	var texts []string
+	for _, m := range h.Messages {
+		for i, o := range m.Origins {
+			if b, ok := m.Content[i].(transcript.TextBlock); ok && strings.HasPrefix(b.Text, "Words") {
+				texts = append(texts, o.Entry)
+			}
+		}
+	}
+	if len(texts) > 1 {
+		_, err = turn.Hide(f.t.Context(), f.s, texts[f.rng.IntN(len(texts)-1)])
+		require.NoError(f.t, err)
 	}
 }
 
