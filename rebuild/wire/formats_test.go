@@ -96,13 +96,12 @@ func randomLines(rnd *rand.Rand, apis, models, more []string) (lines []string) {
 		return "[" + strings.Join(list, ",") + "]"
 	}
 	one := func(list []string) string { return list[rnd.IntN(len(list))] }
-	entry := func() string { return fmt.Sprint("e", rnd.IntN(len(lines)+1)) } // or none
 	add := func(format string, args ...any) {
 		lines = append(lines, fmt.Sprintf(`{"id":"e%d","ts":"2026-01-01T00:00:00Z",`, len(lines))+fmt.Sprintf(format, args...)+"}")
 	}
 	for range 1 + rnd.IntN(10) {
 		id := one(callIDs)
-		switch rnd.IntN(12) {
+		switch rnd.IntN(7) {
 		case 0:
 			add(`"type":"user","content":%s`, some(3, userBlocks, userBlocks, answerBlocks, more))
 		case 1, 2:
@@ -119,19 +118,26 @@ func randomLines(rnd *rand.Rand, apis, models, more []string) (lines []string) {
 			add(`"type":"tool_use","tool_use_id":%q,"name":"n","input":{}`, id)
 		case 6:
 			add(`"type":"tool_result","tool_use_id":%q,"is_error":%v,"content":%s`, id, rnd.IntN(2) == 0, some(2, userBlocks))
-		case 7:
-			add(`"type":"hide","entries":[%q,%q],"off":%t`, entry(), entry(), rnd.IntN(4) == 0)
-		case 8:
-			add(`"type":"compaction","summary":"s","coversTo":%q,"said":[{"entry":%q,"text":"w"}]`, entry(), entry())
-		case 9:
-			add(`"type":"clip","clips":[{"entry":%q,"content":"c"},{"entry":%q,"block":%d,"content":""}]`, entry(), entry(), rnd.IntN(3))
-		case 10:
-			add(`"type":"system","text":%q`, one([]string{"be brief", " "}))
-		case 11:
-			add(`"type":"rewind","to":%q`, entry())
 		}
 	}
 	add(`"type":"user","content":"and?"`)
+	return lines
+}
+
+// changed inserts lines that change the history before them.
+func changed(rnd *rand.Rand, lines []string) []string {
+	entry := func() string { return fmt.Sprintf(`"e%d"`, rnd.IntN(len(lines))) } // of any time
+	for n := range 1 + rnd.IntN(3) {
+		change := []string{
+			`"type":"hide","entries":[` + entry() + `,` + entry() + `],"off":` + fmt.Sprint(rnd.IntN(4) == 0),
+			`"type":"compaction","summary":"s","coversTo":` + entry() + `,"said":[{"entry":` + entry() + `,"text":"w"}]`,
+			`"type":"clip","clips":[{"entry":` + entry() + `,"content":"c"},{"entry":` + entry() + `,"block":1,"content":""}]`,
+			`"type":"system","text":"be brief"`,
+			`"type":"system","text":" "`,
+			`"type":"rewind","to":` + entry(),
+		}[rnd.IntN(6)]
+		lines = slices.Insert(lines, rnd.IntN(len(lines)), fmt.Sprintf(`{"id":"c%d","ts":"2026-01-01T00:00:00Z",%s}`, n, change))
+	}
 	return lines
 }
 
@@ -158,16 +164,19 @@ func TestRenderRandomHistory(t *testing.T) {
 	more := map[string][]string{"openai-chat": openAIBlocks, "openai-responses": openAIBlocks, "gemini": geminiBlocks, "bedrock": bedrockBlocks}
 	all := slices.Concat(openAIBlocks, geminiBlocks, bedrockBlocks)
 	kept := map[string]int{}
-	for i := range amount(400, 1_000, 30_000) {
+	for i := range amount(1_000, 1_000, 30_000) {
 		// The answers of odd runs name one API, the answers of even runs any API.
 		api := apis[i%len(apis)]
 		lines := randomLines(rnd, []string{api}, models[api], more[api])
 		if i%2 == 0 {
 			lines = randomLines(rnd, apis, []string{model, "gpt-x", geminiModel, bedrockModel}, all)
 		}
+		if i%3 == 0 {
+			lines = changed(rnd, lines)
+		}
 		h := folded(t, lines)
-		entry := func() string { return fmt.Sprint("e", rnd.IntN(len(lines))) }
 		if i%4 == 0 {
+			entry := func() string { return fmt.Sprint("e", rnd.IntN(len(lines))) }
 			left := []transcript.BlockRef{{Entry: entry(), Block: rnd.IntN(3)}, {Entry: entry(), Block: rnd.IntN(3)}}
 			h.Messages, _ = rebuild.For(h.Messages, transcript.Calibration{Model: "m", Endpoint: "a", Left: left, Unread: entry()})
 		}

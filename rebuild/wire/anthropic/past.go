@@ -17,10 +17,8 @@ import (
 // application, see [transcript.WithApp]. Package [wire] lists the losses. A place that no
 // item can hold gives a [*wire.ItemError].
 func Messages(data []byte) ([]transcript.Item, error) {
-	return format.ReadPast(data, "messages", Format{}.Response, readPrompt, readMessage)
+	return format.ReadPast(data, "messages", Format{}.Response, format.SystemPrompt("system", readBlock), readMessage)
 }
-
-func readPrompt(p *format.Past) error { return p.SystemPrompt("system", readBlock) }
 
 func readMessage(p *format.Past, i int, m json.RawMessage) error {
 	at := p.At(i)
