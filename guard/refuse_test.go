@@ -141,6 +141,25 @@ func TestFourCalls(t *testing.T) {
 	require.Zero(t, imagesIn(s.calls[4]))
 }
 
+// A Do leaves out a part of a kind once: the same refusal after another one goes to the
+// caller. Reasoning is left out only if the history has some.
+func TestOneCureOfAKind(t *testing.T) {
+	signature, image := parts{Status: 400, Message: "Corrupted thought signature."}, parts{Status: 400, Message: "Could not process image"}
+	list := parts{Status: 400, Message: "Failed to deserialize the JSON body: invalid type: sequence, expected a string"}
+	for _, errs := range [][]error{{signature, image, signature}, {list, signature, list}} {
+		s := &script{errs: errs}
+		_, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, pictures(t, 3), s.call)
+		require.Equal(t, errs[2], err)
+		require.Len(t, s.calls, 3)
+	}
+	c := newConversation(t)
+	_, err := c.Append(t.Context(), transcript.UserText("go"), transcript.AssistantText("done"), transcript.UserText("and"))
+	require.NoError(t, err)
+	s := &script{errs: []error{signature}}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, remembering{c}, s.call)
+	require.Equal(t, signature, err)
+}
+
 // The window of a plan is believed of long requests alone, and is not kept.
 func TestPlanWindow(t *testing.T) {
 	err := parts{Status: 401, Type: "authentication_error", Message: "Your current plan supports only 64K context for this model."}

@@ -35,6 +35,7 @@ var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
 var targets = []target{
 	{"anthropic", model, anthropic.Format{}.Request, check(wiretest.Anthropic{})},
 	{"anthropic, thinking", model, anthropic.Format{Thinking: budget}.Request, check(wiretest.Anthropic{})},
+	{"anthropic, vertex", "claude-opus-4-8", vertex.Request, check(wiretest.Anthropic{Model: "claude-opus-4-8"})},
 	{"chat", "gpt-x", openaichat.Format{}.Request, check(wiretest.OpenAIChat{})},
 	{"chat, reasoning", "gpt-x", openaichat.Format{Reasoning: true, MaxTokens: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})},
 	{"chat, short", "gpt-x", openaichat.Format{ShortIDs: true, SystemRole: "developer"}.Request, check(wiretest.OpenAIChat{ShortIDs: true})},
@@ -46,6 +47,8 @@ var targets = []target{
 	{"bedrock, thinking", bedrockModel, bedrock.Format{Thinking: budget}.Request, check(wiretest.Bedrock{})},
 	{"bedrock, pure", "meta.llama4", bedrock.Format{PureResults: true}.Request, check(wiretest.Bedrock{PureResults: true})},
 }
+
+var vertex = anthropic.Format{Params: map[string]json.RawMessage{"anthropic_version": json.RawMessage(`"vertex-2023-10-16"`)}}
 
 var stored = openairesponses.Format{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
 
