@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-var update = flag.Bool("update", false, "rewrite the table of blocks")
+var update = flag.Bool("update", false, "rewrite the table of blocks and the golden files")
 
 const model = "claude-x"
 
