@@ -210,7 +210,6 @@ func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 			if isMedium(o) && r.curable(o) {
 				return o, nil // try extends the cure
 			}
-			r.trial = nil
 			return o, t.err
 		case o.Kind != NotOverflow && o.Kind != RateLimit, isRefusal(ev.status) && len(ev.texts) > 0:
 			r.prove(ctx)
