@@ -31,7 +31,7 @@ func TestBedrockRandomPrefix(t *testing.T) {
 			if m.Role != transcript.RoleUser || slices.ContainsFunc(h.Messages[:i+1], hasThoughts) {
 				continue
 			}
-			body, _ := renderBedrock(t, bedrock.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages[:i+1]})
+			body, _ := render(t, bedrock.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages[:i+1]})
 			_, body, _ = strings.Cut(body, `"messages":`) // the tools before may grow
 			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}]}")) {
 				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", i, before, body)
