@@ -263,6 +263,13 @@ func TestTooManyMessages(t *testing.T) {
 	size := tokens.Estimator{}.Count("", nil, s.calls[0].Messages)
 	require.Len(t, s.calls[0].Messages, 297)
 	require.InDelta(t, size*148/297*4/5, c.relief[0], 5)
+
+	// A known limit is kept before the call.
+	c, s = talked(t, 4_000), &script{}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m", Takes: transcript.Takes{Messages: 2}}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls, 1)
+	require.Len(t, c.relief, 1)
 }
 
 // Media above the number that a service takes go before the call, some more than needed,
