@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -264,6 +265,13 @@ func TestTooManyMessages(t *testing.T) {
 	require.Len(t, s.calls[0].Messages, 297)
 	require.InDelta(t, size*148/297*4/5, c.relief[0], 5)
 
+	// A shorter result is no answer to too many messages.
+	c = remembering{newConversation(t, append(toolTurn(strings.Repeat("a line\n", 100_000)), transcript.AssistantText("ok"), transcript.UserText("go on"))...)}
+	s = &script{errs: []error{parts{Status: 400, Code: "messages_too_long", Message: "messages may contain at most 3 entries"}}}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	require.NoError(t, err)
+	require.Len(t, s.calls[1].Messages, 1)
+
 	// A known limit is kept before the call.
 	c, s = talked(t, 4_000), &script{}
 	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m", Takes: transcript.Takes{Messages: 2}}, c, s.call)
@@ -296,6 +304,12 @@ func TestMediaAreCounted(t *testing.T) {
 		require.Equal(t, 15, imagesIn(s.calls[1]), text)
 		require.Equal(t, 20, c.known("m").Images, text)
 	}
+	c = pictures(t, 25)
+	s = &script{errs: []error{parts{Status: 400, Message: "At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels"}}}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	require.NoError(t, err)
+	require.Equal(t, 20, c.known("m").Images)
+	require.Zero(t, c.known("m").Side, "a limit of requests with many images")
 }
 
 // A form that the guard knows not to be taken is left out as if it were learned: the note
