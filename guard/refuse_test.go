@@ -246,7 +246,7 @@ func TestPlanWindow(t *testing.T) {
 func TestTooManyMessages(t *testing.T) {
 	c := talked(t, 4_000)
 	s := &script{errs: []error{errors.New("Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 2109 instead.")}}
-	_, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call)
+	_, err := guard.Do(t.Context(), &guard.Guard{Model: "m", Observe: func(_ context.Context, e guard.Event) { require.Zero(t, e.Learned.Window) }}, c, s.call)
 	require.NoError(t, err)
 	require.Len(t, s.calls, 2)
 	require.Len(t, c.relief, 1)
@@ -310,6 +310,10 @@ func TestMediaAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 20, c.known("m").Images)
 	require.Zero(t, c.known("m").Side, "a limit of requests with many images")
+	s = &script{errs: []error{parts{Status: 400, Message: "At least one of the image dimensions exceed max allowed size: 8000 pixels"}}}
+	_, err = guard.Do(t.Context(), &guard.Guard{Model: "n"}, c, s.call)
+	require.NoError(t, err)
+	require.Equal(t, 8000, c.known("n").Side)
 }
 
 // A form that the guard knows not to be taken is left out as if it were learned: the note
