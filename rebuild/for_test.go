@@ -42,6 +42,11 @@ func TestFor(t *testing.T) {
 	require.Equal(t, transcript.TextBlock{Text: "[image (image/png) of 12 bytes left out, because the model takes none; it is in entry u]"}, out[0].Content[1])
 	require.Equal(t, pdf, out[0].Content[2])
 
+	one, two := transcript.BlockRef{Entry: "u", Block: 1}, transcript.BlockRef{Entry: "u", Block: 2}
+	_, mark = rebuild.For(messages, transcript.Calibration{Left: []transcript.BlockRef{one, two}})
+	_, other := rebuild.For(messages, transcript.Calibration{Left: []transcript.BlockRef{two, one}})
+	require.Equal(t, mark, other, "the order counts")
+
 	out, mark = rebuild.For(messages, transcript.Calibration{Unread: "b"})
 	require.Empty(t, mark)
 	require.Equal(t, []transcript.Block{transcript.TextBlock{Text: "a"}}, out[1].Content)
