@@ -1,6 +1,7 @@
 package rebuild_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,4 +61,7 @@ func TestFor(t *testing.T) {
 	require.NotEqual(t, "m", out[3].Origins[0].Model)
 	out, _ = rebuild.For(messages, transcript.Calibration{Endpoint: "y"})
 	require.Equal(t, messages[3], out[3])
+	messages[3].Origins = slices.Repeat([]transcript.Origin{answer("gemini", "b", "")}, 2)
+	out, _ = rebuild.For(messages, transcript.Calibration{Endpoint: "x"})
+	require.Equal(t, messages[3], out[3], "its endpoint is unknown")
 }
