@@ -14,6 +14,7 @@ import (
 var bedrockBlocks = strings.Split(strings.TrimSpace(`
 {"type":"bedrock_block","block":{"hologram":1}}
 {"type":"redacted_thinking","data":"AAAA"}
+{"type":"redacted_thinking","data":"no base64"}
 {"type":"document","source":{"type":"base64","media_type":"text/csv","data":"AAAA"},"title":"a  b"}
 {"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0x"},"title":"日本"}
 {"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}}

@@ -101,7 +101,7 @@ func TestGeminiRoundTrip(t *testing.T) {
 			for _, model := range []string{"gemini-4-pro", "gemini-2.5-pro"} {
 				body, _ = render(t, gemini.Format{}, transcript.Request{Model: model, Messages: h.Messages})
 				valid(t, wiretest.Gemini{Model: model}, body)
-				if strings.Contains(body, "c2ln") || strings.Contains(body, "Let me see.") || strings.Contains(body, "executableCode") != (name == "code") {
+				if strings.Contains(body, "c2ln") || strings.Contains(body, "Let me see.") || strings.Contains(body, `"executableCode":{`) != (name == "code") {
 					t.Errorf("%s is given what is another model's: %s", model, body)
 				}
 			}
