@@ -76,6 +76,8 @@ var (
 	errInternal    = &Problem{Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "the request failed: see the log of the server"}
 )
 
+var errClosed = errors.New("the server is being stopped: try again later")
+
 // problems maps errors to problems; the first match counts.
 var problems = []struct {
 	err error
@@ -97,9 +99,6 @@ var problems = []struct {
 	{fs.ErrInvalid, errInvalid},
 	{session.ErrClosed, errFull},
 	{errClosed, errFull},
-	{errUnauthorized, errWho},
-	{errNobody, errWho},
-	{errCrossSite, errForbidden},
 	{context.DeadlineExceeded, errSlow},
 }
 
@@ -164,3 +163,5 @@ func discreet(err error) string {
 	}
 	return strings.Join(words, " ")
 }
+
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -69,7 +69,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
 		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
 		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
-		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument}, // netrc
+		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument},                                             // netrc
 		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*/-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isArgument}, // pgpass
 		// Settings: of devices, of databases, and hashes of passwords.
 		{"community", "snmp", lazy.New(`\bsnmp-server\s+community\s+(\S+)`), isArgument},
