@@ -286,32 +286,38 @@ func (q *Request) FindOrCreate(agent, id string) (*session.Session, error) {
 
 // find returns a session of the principal's owner, or for administrators without an owner.
 func (q *Request) find(agent, id string) (s *session.Session, err error) {
-	if q.Principal.Admin && q.Principal.May(agent) {
-		// Most sessions have the ID itself. Session looks for imported ones, which takes long.
-		if s, err = q.Store.Get(q.Context(), session.Ref{Agent: agent, ID: id}); err == nil {
-			info, err := s.Info(q.Context())
-			if err != nil || info.Owner == "" || info.Owner == q.Principal.Owner {
+	if !q.Principal.Admin {
+		return q.Session(agent, id)
+	}
+	if agent, err = q.agent(agent); err != nil {
+		return nil, err
+	}
+	stores := []*session.Store{q.Store}
+	if q.Principal.Owner != "" {
+		own, err := q.Store.Scope(q.Principal.Owner)
+		if err != nil {
+			return nil, err
+		}
+		stores = []*session.Store{own, q.Store}
+	}
+	exact := func(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
+		return st.Get(ctx, ref)
+	}
+	for _, look := range []func(context.Context, *session.Store, session.Ref) (*session.Session, error){exact, exchange.Find} { // Find takes long if the ID is missing
+		for _, st := range stores {
+			s, err = look(q.Context(), st, session.Ref{Agent: agent, ID: id})
+			if err == nil && st == q.Store {
+				var info session.Info
+				if info, err = s.Info(q.Context()); err == nil && info.Owner != "" {
+					err = fs.ErrNotExist
+				}
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
 				return s, err
 			}
 		}
 	}
-	if q.Principal.Admin && q.Principal.Owner != "" {
-		all := q.Store
-		if q.Store, err = all.Scope(q.Principal.Owner); err == nil {
-			s, err = q.Session(agent, id)
-		}
-		if q.Store = all; !errors.Is(err, fs.ErrNotExist) {
-			return s, err
-		}
-	}
-	if s, err = q.Session(agent, id); err != nil || !q.Principal.Admin {
-		return s, err
-	}
-	info, err := s.Info(q.Context())
-	if err == nil && info.Owner != "" {
-		err = fs.ErrNotExist
-	}
-	return s, err
+	return nil, err
 }
 
 // Sessions lists the selected sessions that the principal may see.
