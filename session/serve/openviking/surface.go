@@ -69,9 +69,8 @@ func onSession[In, Out any](sf *surface, r serve.Route, f func(*serve.Request, *
 // none is an input without members.
 type none struct{}
 
-// read returns the input of a request. A parameter that is a number has its default and
-// its least value in the tags of the field; true and false may have any case, as Python
-// writes them.
+// read returns the input of a request. The tags of a number hold its default and its least
+// value; true and false may have any case, as Python writes them.
 func read[In any](q *serve.Request) (in In, err error) {
 	if q.Method != http.MethodGet && q.Method != http.MethodDelete {
 		return in, q.Decode(&in)
