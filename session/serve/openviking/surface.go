@@ -105,15 +105,11 @@ func fail(q *serve.Request, p *serve.Problem) {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}
-	message := p.Title
-	if p.Detail != "" {
-		message += ": " + p.Detail
-	}
 	q.JSON(p.Status, struct {
 		Status string  `json:"status"`
 		Error  failure `json:"error"`
 		Time   float64 `json:"time"`
-	}{"error", failure{p.Code, message}, time.Since(q.Began).Seconds()})
+	}{"error", failure{p.Code, p.Error()}, time.Since(q.Began).Seconds()})
 }
 
 // user returns the owner of the principal's new sessions.
