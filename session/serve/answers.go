@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"runtime/debug"
 	"sync"
@@ -113,7 +114,7 @@ func (a *answers) answer(s *session.Session) {
 	a.working.Go(func() {
 		for {
 			w.more.Store(false)
-			if err := a.answerAll(s); err != nil && !isGone(err) && !errors.Is(err, errClosed) && a.life.Err() == nil {
+			if err := a.answerAll(s); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errClosed) && a.life.Err() == nil {
 				a.log("answering failed", s, err)
 			}
 			a.mu.Lock()

@@ -43,15 +43,6 @@ func Invalid(detail string) error {
 	return &p
 }
 
-// unusable returns the problem for an invalid argument.
-func unusable(e *session.InputError) *Problem {
-	p := *errInvalid
-	if p.Detail = e.Reason; e.Member != "" {
-		p.Pointer = "#/" + e.Member
-	}
-	return &p
-}
-
 var errNotJSON = Invalid("the body is not JSON of the form that the route takes")
 
 // All problems, with OpenViking's codes where it has one.
@@ -113,7 +104,11 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	if e, ok := errors.AsType[*session.InputError](err); ok {
-		return unusable(e)
+		p := *errInvalid
+		if p.Detail = e.Reason; e.Member != "" {
+			p.Pointer = "#/" + e.Member
+		}
+		return &p
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errTooLarge
@@ -173,5 +168,3 @@ func discreet(err error) string {
 	}
 	return strings.Join(words, " ")
 }
-
-func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -20,11 +20,6 @@ import (
 	"github.com/convolog/convolog/session/exchange"
 )
 
-func (sv *Server) newRequest(w http.ResponseWriter, r *http.Request) *Request {
-	cut := &writer{ResponseWriter: w, patience: sv.opts.Patience}
-	return &Request{Request: r, Memory: sv.opts.Memory, Writer: cut, Began: time.Now(), w: cut, sv: sv}
-}
-
 // admit finds the principal, checks the request and reads the body.
 func (q *Request) admit(route Route) (err error) {
 	if route.Public {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -31,7 +32,8 @@ func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if sv.preflight(w, r) {
 		return
 	}
-	q := sv.newRequest(w, r)
+	cut := &writer{ResponseWriter: w, patience: sv.opts.Patience}
+	q := &Request{Request: r, Memory: sv.opts.Memory, Writer: cut, Began: time.Now(), w: cut, sv: sv}
 	sv.mux.ServeHTTP(lookup{q}, r)
 	if q.found {
 		return
@@ -216,7 +218,7 @@ func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 		if getErr == nil {
 			getErr = sv.answers.wake(ctx, s)
 		}
-		if getErr != nil && !isGone(getErr) {
+		if getErr != nil && !errors.Is(getErr, fs.ErrNotExist) {
 			err = errors.Join(err, getErr)
 		}
 	}
