@@ -135,21 +135,22 @@ func (e endpoint) audit(q *Request, err error) {
 
 // Own returns the store's own routes, below /v1/store.
 func Own() Surface {
-	return Surface{Routes: ownRoutes, kind: surfaceOwn}
+	return Surface{Routes: ownRoutes}
 }
 
 // Page returns a page at / and /page that shows sessions. The page uses the routes of [Own],
 // which are served with it.
-func Page() Surface { return Surface{Routes: pageRoutes, kind: surfacePage} }
+func Page() Surface { return Surface{Routes: pageRoutes} }
 
 // surfaces returns the surfaces to serve. The first one is /openapi.json.
 func (sv *Server) surfaces() []Surface {
-	of := func(kind surfaceKind) bool {
-		return slices.ContainsFunc(sv.opts.Surfaces, func(s Surface) bool { return s.kind == kind })
-	}
-	sv.paged = of(surfacePage)
 	all := slices.Concat([]Surface{{Routes: documentRoutes}}, sv.opts.Surfaces)
-	if !of(surfaceOwn) && (sv.paged || len(sv.opts.Surfaces) == 0) {
+	has := func(path string) bool {
+		of := func(r Route) bool { return r.Path == path }
+		return slices.ContainsFunc(all, func(s Surface) bool { return slices.ContainsFunc(s.Routes, of) })
+	}
+	sv.paged = has("/page/key")
+	if !has(ownSession) && (sv.paged || len(sv.opts.Surfaces) == 0) {
 		all = append(all, Own())
 	}
 	return all

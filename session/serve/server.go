@@ -140,16 +140,7 @@ type Surface struct {
 	// means that these sessions have no owner. The server refuses the keys of this owner
 	// if [Keys] also lists an administrator without an owner: the two would share sessions.
 	Owner string
-
-	kind surfaceKind
 }
-
-type surfaceKind int
-
-const (
-	surfaceOwn surfaceKind = iota + 1
-	surfacePage
-)
 
 // Options of [New].
 type Options struct {
