@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -111,10 +110,14 @@ const (
 // time it shows, if they are a quarter or less. A slow one dates messages too early, so
 // their sessions look too old once the clock is right.
 //
-// A negative limit gives an error that matches [fs.ErrInvalid].
+// A negative limit gives a [session.InputError].
 func Preview(ctx context.Context, st *session.Store, p Policy) (Plan, error) {
-	if min(int64(p.Default), int64(p.Trash), int64(p.MaxSessions), p.MaxBytes, int64(p.PerKey)) < 0 {
-		return Plan{}, fmt.Errorf("retain: preview: a limit of %+v is negative: %w", p, fs.ErrInvalid)
+	for name, limit := range map[string]int64{
+		"default": int64(p.Default), "trash": int64(p.Trash), "maxSessions": int64(p.MaxSessions), "maxBytes": p.MaxBytes, "perKey": int64(p.PerKey),
+	} {
+		if limit < 0 {
+			return Plan{}, fmt.Errorf("retain: preview: %w", &session.InputError{Member: name, Reason: fmt.Sprintf("the limit is %d", limit)})
+		}
 	}
 	infos, err := st.List(ctx, &session.ListOptions{State: session.EveryState})
 	if err != nil {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"runtime/debug"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -26,34 +27,71 @@ import (
 // that reports this. The error of the Responder is logged and never sent.
 type Responder func(ctx context.Context, s *session.Session, t *turn.Turn) error
 
-// Reasons why a turn ended without an answer, for the field Ended of an interrupt.
-const (
-	endStopped = "stopped" // on request
-	endTimeout = "timeout"
-	endClosed  = "closed" // the server was closed
-	endFailed  = "failed" // the responder failed
-	endLost    = "lost"   // the server of the turn was killed
-)
-
 var (
 	errStopped = errors.New("asked to stop")
 	errTimeout = errors.New("the answer took longer than Options.Timeout")
 )
 
-// answers is the goroutine that answers texts in a session.
+// answers are the goroutines that answer queued texts, one for each session. They are safe
+// for several goroutines.
 type answers struct {
+	respond Responder // nil means that nothing is answered
+	timeout time.Duration
+	logger  *slog.Logger
+	slots   *shares // of concurrent answers
+
+	closing context.Context //nolint:containedctx // done after stop is called
+	stop    context.CancelFunc
+	life    context.Context //nolint:containedctx // ends streams and answers when the server is closed
+	end     context.CancelCauseFunc
+	mu      sync.Mutex              // guards running; also held while closing is cancelled
+	running map[session.Ref]*worker // by session
+	working sync.WaitGroup
+}
+
+// A worker is the goroutine that answers texts in a session.
+type worker struct {
 	more atomic.Bool // a text was queued since the goroutine last looked
+}
+
+func newAnswers(respond Responder, timeout time.Duration, slots int, logger *slog.Logger) *answers {
+	a := &answers{respond: respond, timeout: timeout, logger: logger, slots: newShares(int64(slots)), running: map[session.Ref]*worker{}}
+	a.closing, a.stop = context.WithCancel(context.Background())
+	a.life, a.end = context.WithCancelCause(context.Background())
+	return a
+}
+
+// close stops taking texts and waits for unfinished answers. When ctx is done, close
+// cancels them. Then it ends streams.
+func (a *answers) close(ctx context.Context) error {
+	a.mu.Lock()
+	a.stop()
+	a.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		a.working.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	a.end(errClosed)
+	<-done
+	return err
 }
 
 // takes returns an error if the server takes no texts to answer. Call it before texts
 // are queued: refused later, a client would retry and queue its text twice.
-func (sv *Server) takes() error {
-	sv.mu.Lock()
-	defer sv.mu.Unlock()
+func (a *answers) takes() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
-	case sv.opts.Respond == nil:
+	case a.respond == nil:
 		return errNoResponder
-	case sv.closing.Err() != nil:
+	case a.closing.Err() != nil:
 		return errClosed
 	}
 	return nil
@@ -61,61 +99,61 @@ func (sv *Server) takes() error {
 
 // answer starts answering the queued texts of a session in the background. If this
 // server is stopping, the texts wait for the next server.
-func (sv *Server) answer(s *session.Session) {
-	sv.mu.Lock()
-	defer sv.mu.Unlock()
-	if sv.closing.Err() != nil || sv.opts.Respond == nil {
+func (a *answers) answer(s *session.Session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closing.Err() != nil || a.respond == nil {
 		return
 	}
-	if a := sv.answers[s.Ref()]; a != nil {
-		a.more.Store(true)
+	if w := a.running[s.Ref()]; w != nil {
+		w.more.Store(true)
 		return
 	}
-	a := &answers{}
-	sv.answers[s.Ref()] = a
-	sv.working.Go(func() {
+	w := &worker{}
+	a.running[s.Ref()] = w
+	a.working.Go(func() {
 		for {
-			a.more.Store(false)
-			if err := sv.answerAll(s); err != nil && !isGone(err) && !errors.Is(err, errClosed) && sv.life.Err() == nil {
-				sv.log("answering failed", s, err)
+			w.more.Store(false)
+			if err := a.answerAll(s); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errClosed) && a.life.Err() == nil {
+				a.log("answering failed", s, err)
 			}
-			sv.mu.Lock()
-			if !a.more.Load() || sv.life.Err() != nil {
-				delete(sv.answers, s.Ref())
-				sv.mu.Unlock()
+			a.mu.Lock()
+			if !w.more.Load() || a.life.Err() != nil {
+				delete(a.running, s.Ref())
+				a.mu.Unlock()
 				return
 			}
-			sv.mu.Unlock()
+			a.mu.Unlock()
 		}
 	})
 }
 
-func (sv *Server) isAnswering(s *session.Session) bool {
-	sv.mu.Lock()
-	defer sv.mu.Unlock()
-	return sv.answers[s.Ref()] != nil
+func (a *answers) isAnswering(s *session.Session) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.running[s.Ref()] != nil
 }
 
 // log writes the cause of a failure to the log of the application. Clients only get a
 // code.
-func (sv *Server) log(what string, s *session.Session, err error) {
-	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.Ref().ID, "err", discreet(err))
+func (a *answers) log(what string, s *session.Session, err error) {
+	a.logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.Ref().ID, "err", discreet(err))
 }
 
 // answerAll answers queued texts until the queue is empty.
-func (sv *Server) answerAll(s *session.Session) error {
+func (a *answers) answerAll(s *session.Session) error {
 	for {
-		info, err := s.Info(sv.life)
+		info, err := s.Info(a.life)
 		if err != nil {
 			return err
 		}
-		t, err := sv.begin(s, info.Owner)
+		t, err := a.begin(s, info.Owner)
 		if err != nil {
 			return err
 		}
-		said, err := sv.oneTurn(s, t)
+		said, err := a.oneTurn(s, t)
 		err = errors.Join(err, t.End())
-		sv.slots.give(info.Owner, 1)
+		a.slots.give(info.Owner, 1)
 		if err != nil || !said {
 			return err
 		}
@@ -128,22 +166,22 @@ const maxPause = time.Second
 // begin takes one of this server's slots for the owner and begins a turn, which closes
 // the drafts of earlier turns. It waits for both, but holds no slot while another
 // server has the turn.
-func (sv *Server) begin(s *session.Session, owner string) (*turn.Turn, error) {
+func (a *answers) begin(s *session.Session, owner string) (*turn.Turn, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, maxPause) {
-		if err := sv.slots.take(sv.life, owner, 1); err != nil {
+		if err := a.slots.take(a.life, owner, 1); err != nil {
 			return nil, err
 		}
-		t, err := turn.TryBegin(sv.life, s)
+		t, err := turn.TryBegin(a.life, s)
 		if err == nil {
 			return t, nil
 		}
-		sv.slots.give(owner, 1)
+		a.slots.give(owner, 1)
 		if !errors.Is(err, session.ErrBusy) {
 			return nil, err
 		}
 		select {
 		case <-time.After(pause):
-		case <-sv.closing.Done(): // the other server answers queued texts
+		case <-a.closing.Done(): // the other server answers queued texts
 			return nil, errClosed
 		}
 	}
@@ -152,22 +190,22 @@ func (sv *Server) begin(s *session.Session, owner string) (*turn.Turn, error) {
 // oneTurn ends the previous turn if it is still open, and answers the next queued text. If
 // all held calls of the previous turn are decided, it continues that turn instead. It
 // reports whether there was a turn to answer.
-func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err error) {
-	keep := context.WithoutCancel(sv.life)
+func (a *answers) oneTurn(s *session.Session, t *turn.Turn) (said bool, err error) {
+	keep := context.WithoutCancel(a.life)
 	held, err := suspended(keep, s)
 	if err != nil || held.waits() {
 		return false, err
 	}
 	if !held.continues() {
-		if err := sv.endOpen(keep, s, held.or(endLost)); err != nil {
+		if err := a.endOpen(keep, s, held.or(endLost)); err != nil {
 			return false, err
 		}
 	}
-	if sv.life.Err() != nil {
+	if a.life.Err() != nil {
 		return false, nil // queued texts wait for the next server
 	}
 	if !held.continues() {
-		if ids, err := turn.Drain(sv.life, s, 1); err != nil || len(ids) == 0 {
+		if ids, err := turn.Drain(a.life, s, 1); err != nil || len(ids) == 0 {
 			return false, err
 		}
 	}
@@ -175,9 +213,9 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 	if err != nil {
 		return false, err
 	}
-	why := sv.respond(s, t, text)
+	why := a.ask(s, t, text)
 	if _, err := s.AfterTurn(keep); err != nil {
-		sv.log("after the turn", s, err)
+		a.log("after the turn", s, err)
 	}
 	if open, err := isOpen(keep, s); err != nil || !open {
 		return true, err
@@ -200,14 +238,14 @@ func (sv *Server) oneTurn(s *session.Session, t *turn.Turn) (said bool, err erro
 	if err != nil {
 		return false, err
 	}
-	return true, errors.Join(sv.endOpen(keep, s, why), next.End())
+	return true, errors.Join(a.endOpen(keep, s, why), next.End())
 }
 
-// respond calls the responder, and returns the reason if the answer is missing.
-func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entry) (why string) {
-	ctx, cancel := context.WithCancelCause(sv.life)
+// ask calls the responder, and returns the reason if the answer is missing.
+func (a *answers) ask(s *session.Session, t *turn.Turn, text transcript.Entry) (why string) {
+	ctx, cancel := context.WithCancelCause(a.life)
 	defer cancel(nil)
-	ctx, stop := context.WithTimeoutCause(ctx, sv.opts.Timeout, errTimeout)
+	ctx, stop := context.WithTimeoutCause(ctx, a.timeout, errTimeout)
 	defer stop()
 	watching, done := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -217,7 +255,7 @@ func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entr
 			cancel(errStopped)
 		}
 	}()
-	err := sv.call(ctx, s, t)
+	err := a.call(ctx, s, t)
 	done()
 	<-ended
 	switch cause := context.Cause(ctx); {
@@ -228,7 +266,7 @@ func (sv *Server) respond(s *session.Session, t *turn.Turn, text transcript.Entr
 	case cause != nil:
 		return endClosed
 	case err != nil:
-		sv.log("the responder failed", s, err)
+		a.log("the responder failed", s, err)
 	}
 	return endFailed
 }
@@ -258,18 +296,18 @@ func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) b
 }
 
 // call calls the responder and turns a panic into an error.
-func (sv *Server) call(ctx context.Context, s *session.Session, t *turn.Turn) (err error) {
+func (a *answers) call(ctx context.Context, s *session.Session, t *turn.Turn) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return sv.opts.Respond(ctx, s, t)
+	return a.respond(ctx, s, t)
 }
 
 // endOpen records that the last drained text gets no answer, if it is unanswered. The
 // caller holds the turn lock.
-func (sv *Server) endOpen(ctx context.Context, s *session.Session, why string) error {
+func (a *answers) endOpen(ctx context.Context, s *session.Session, why string) error {
 	open, err := isOpen(ctx, s)
 	if err != nil || !open {
 		return err
@@ -278,69 +316,10 @@ func (sv *Server) endOpen(ctx context.Context, s *session.Session, why string) e
 	return err
 }
 
-// isOpen reports whether the last drained text waits for an answer.
-func isOpen(ctx context.Context, s *session.Session) (bool, error) {
-	text, err := lastDrained(ctx, s)
-	if err != nil || text.ID == "" {
-		return false, err
-	}
-	t := newTail("")
-	for e, err := range s.Entries(ctx, text.ID) {
-		if err != nil {
-			return false, err
-		}
-		for _, f := range t.add(e) {
-			if f.Kind == frameEnd {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
-}
-
-// lastDrained returns the last message of a user, or the zero entry if it was not queued.
-func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry, err error) {
-	before := ""
-	for range lookBack / 64 {
-		page, err := search.Page(ctx, s, before, -64)
-		if err != nil || len(page) == 0 {
-			return none, err
-		}
-		for _, e := range slices.Backward(page) {
-			if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeUser {
-				if f.Queued == "" {
-					return none, nil
-				}
-				return e, nil
-			}
-		}
-		before = page[0].ID
-	}
-	return none, nil
-}
-
-// Resume ends turns that a killed server left open, and answers queued texts, in the
-// sessions that opts selects; nil selects the live ones. A program calls it when it starts,
-// and again after another server of the store was killed. A session that another server
-// answers is left to that server, and taken over when that server ends.
-func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
-	infos, err := sv.store.List(ctx, opts)
-	for _, info := range infos {
-		s, getErr := sv.store.Get(ctx, info.Ref)
-		if getErr == nil {
-			getErr = sv.wake(ctx, s)
-		}
-		if getErr != nil && !isGone(getErr) {
-			err = errors.Join(err, getErr)
-		}
-	}
-	return err
-}
-
 // wake ends a turn that a dead server left open, and starts answering queued texts. If
 // another server runs the turn, answering waits in the background for its end.
-func (sv *Server) wake(ctx context.Context, s *session.Session) error {
-	if sv.opts.Respond == nil || sv.isAnswering(s) {
+func (a *answers) wake(ctx context.Context, s *session.Session) error {
+	if a.respond == nil || a.isAnswering(s) {
 		return nil
 	}
 	t, err := turn.TryBegin(ctx, s)
@@ -348,14 +327,14 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	case errors.Is(err, session.ErrArchived):
 		return nil
 	case errors.Is(err, session.ErrBusy): // another server has the turn, and may be killed
-		sv.answer(s)
+		a.answer(s)
 		return nil
 	case err != nil:
 		return err
 	}
 	held, err := suspended(ctx, s)
 	if err == nil && !held.waits() && !held.continues() {
-		err = sv.endOpen(ctx, s, held.or(endLost))
+		err = a.endOpen(ctx, s, held.or(endLost))
 	}
 	if err = errors.Join(err, t.End()); err != nil || held.waits() {
 		return err
@@ -364,6 +343,6 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if err != nil || len(pending.Queued) == 0 && !held.continues() {
 		return err
 	}
-	sv.answer(s)
+	a.answer(s)
 	return nil
 }

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -38,14 +41,18 @@ func TestAuditLog(t *testing.T) {
 		var log bytes.Buffer
 		sv, err := serve.New(st, &serve.Options{
 			Auth:     serve.Keys(map[string]serve.Principal{"alice": {Owner: "alice"}, "root": {Admin: true, Owner: "root"}}),
-			Surfaces: []serve.Surface{serve.Own(), zyhive.New()},
+			Surfaces: []serve.Surface{serve.Own(), serve.Page(), zyhive.New()},
 			Logger:   slog.New(slog.NewJSONHandler(&log, nil)),
 		})
 		require.NoError(t, err)
 		call := func(status int, key, method, path string) {
 			t.Helper()
 			w := httptest.NewRecorder()
-			r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(`{}`))
+			var body io.Reader = http.NoBody
+			if method == "POST" {
+				body = strings.NewReader(`{}`)
+			}
+			r := httptest.NewRequestWithContext(t.Context(), method, path, body)
 			r.Header.Set("X-Api-Key", key)
 			r.Header.Set("Content-Type", "application/json")
 			sv.ServeHTTP(w, r)
@@ -105,6 +112,31 @@ func TestAuditLog(t *testing.T) {
 		require.Equal(t, "alice", logged[0]["owner"])
 		require.Len(t, refused, 2)
 		require.True(t, strings.HasPrefix(refused[1], "alice: "), refused)
+
+		time.Sleep(time.Second)
+		call(http.StatusOK, "", "GET", "/page/key")
+		call(http.StatusOK, "alice", "GET", "/page/key")
+		require.Empty(t, lines(), "the page asks whether it needs a key")
+		call(http.StatusOK, "guess", "GET", "/page/key")
+		require.Len(t, lines(), 1, "guesses at the public route")
+		require.Len(t, refused, 3)
 		require.NoError(t, sv.Close(t.Context()))
 	})
+}
+
+// Whatever error Options.Auth returns, the client gets 401 and no word of it.
+func TestAuthErrors(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		fs.ErrNotExist, fs.ErrInvalid, context.DeadlineExceeded, context.Canceled, errors.ErrUnsupported,
+		session.ErrClosed, session.ErrBusy, &session.InputError{Member: "key", Reason: "swordfish"},
+		&http.MaxBytesError{}, &serve.Problem{Status: http.StatusOK, Title: "swordfish"}, errors.New("swordfish"),
+	} {
+		ts, _, _ := served(t, &serve.Options{Auth: func(*http.Request) (serve.Principal, error) { return serve.Principal{Admin: true}, err }})
+		resp := call(t, "GET", ts.URL+"/v1/store/sessions", nil)
+		body, readErr := io.ReadAll(resp.Body)
+		require.NoError(t, readErr)
+		require.Equal(t, http.StatusUnauthorized, resp.StatusCode, "%v: %s", err, body)
+		require.NotContains(t, string(body), "swordfish")
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,46 +17,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 )
-
-// A Principal is the sender of a request.
-type Principal struct {
-	// Owner is an owner of sessions. It is required without Admin: the principal sees
-	// only the sessions of this owner, and its new sessions get this owner.
-	Owner string
-	// Agents are the agents that the principal may use; empty means all agents.
-	Agents []string
-	// Admin lets the principal see all sessions, whatever Owner is. The routes for
-	// administrators also require that Agents is empty.
-	Admin bool
-
-	shared bool // [Keys] also lists an administrator without an owner
-}
-
-// A Demand is a request that Options.Admit decides on.
-type Demand struct {
-	Route Route
-	Body  int64 // size in bytes; Options.MaxBody if the client sends no length
-	// Creates is set if the request is about to create a session. Routes that create only
-	// a missing session, such as OpenViking's auto_create, set it only then.
-	Creates bool
-}
-
-// May reports whether the principal may use an agent. Agents whose names begin with '_'
-// belong to the library: no principal may use them.
-func (p Principal) May(agent string) bool {
-	return !strings.HasPrefix(agent, "_") && (len(p.Agents) == 0 || slices.Contains(p.Agents, agent))
-}
-
-// account returns the name under which requests are counted: the owner, or "" for
-// administrators.
-func (p Principal) account() string {
-	if p.Admin {
-		return ""
-	}
-	return p.Owner
-}
-
-var errUnauthorized = errors.New("the key is missing or unknown")
 
 // Keys returns a function for Options.Auth. Clients send their key in the header
 // X-API-Key or as Authorization: Bearer. A comparison takes the same time for every
@@ -83,7 +44,7 @@ func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
 			}
 		}
 		if found == 0 {
-			return Principal{}, errUnauthorized
+			return Principal{}, errWho
 		}
 		return who, nil
 	}
@@ -97,25 +58,19 @@ func keyOf(r *http.Request) string {
 	return key
 }
 
-var (
-	errNobody    = errors.New("the principal is neither an owner nor an administrator")
-	errShared    = errors.New("administrators without an owner have this owner too")
-	errCrossSite = errors.New("the request comes from a web page of another site")
-)
-
+// principal returns the sender of a request, or a 401 problem: for an unknown key, for a
+// sender that is neither an owner nor an administrator, and for an owner whose sessions
+// administrators without an owner share.
 func (sv *Server) principal(r *http.Request) (Principal, error) {
 	if sv.paged {
 		r = signedIn(r)
 	}
 	who, err := sv.opts.Auth(r)
-	if err == nil && who.Owner == "" && !who.Admin {
-		err = errNobody
-	}
 	ofAdmins := func(s Surface) bool { return s.Owner != "" && s.Owner == who.Owner }
-	if err == nil && who.shared && !who.Admin && slices.ContainsFunc(sv.opts.Surfaces, ofAdmins) {
-		err = errShared
+	if err != nil || !who.Admin && (who.Owner == "" || who.shared && slices.ContainsFunc(sv.opts.Surfaces, ofAdmins)) {
+		return who, errWho
 	}
-	return who, err
+	return who, nil
 }
 
 // isCrossSite reports whether a web page of another site makes a request. The check of
@@ -164,4 +119,26 @@ func idOf(ctx context.Context, store *session.Store, owner, agent, key string) (
 	mac := hmac.New(sha256.New, []byte(info.Owner))
 	fmt.Fprintf(mac, "%q %q %q", owner, agent, key)
 	return "ses-" + hex.EncodeToString(mac.Sum(nil)[:16]), err
+}
+
+// A browser's EventSource sends no header with a key, so the server keeps the key in a
+// cookie. Scripts cannot read the cookie, and requests caused by other sites do not carry
+// it.
+const keyCookie = "convolog-key"
+
+// signedIn copies the key of a request's cookie into the headers that [Keys] reads. It
+// returns r itself if the headers contain a key, or there is no such cookie.
+func signedIn(r *http.Request) *http.Request {
+	cookie, err := r.Cookie(keyCookie)
+	if err != nil || keyOf(r) != "" {
+		return r
+	}
+	key, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("X-API-Key", string(key))
+	r.Header.Set("Authorization", "Bearer "+string(key))
+	return r
 }

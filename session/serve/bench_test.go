@@ -20,7 +20,8 @@ import (
 
 // BenchmarkAppend measures an append over HTTP, in turns with an empty handler and an
 // append through Go, which it is compared with: x-baseline. A request has the ID of a
-// session and not a handle of it; x-baseline-with-get includes the Store.Get.
+// session and not a handle of it; x-baseline-with-get includes the Store.Get. The session
+// has the owner that the surface gives to new sessions.
 func BenchmarkAppend(b *testing.B) {
 	for name, sync := range map[string]session.SyncPolicy{"never": session.SyncNever, "always": session.SyncAlways} {
 		b.Run("sync="+name, func(b *testing.B) {
@@ -48,7 +49,7 @@ func BenchmarkAppend(b *testing.B) {
 			var here *session.Session
 			for n := 0; b.Loop(); n++ {
 				if n%50 == 0 { // sessions of usual length, one to append to either way
-					_, err := store.Create(b.Context(), session.Key{Agent: "main", Channel: "x", Peer: fmt.Sprint(n)}, &session.CreateOptions{ID: fmt.Sprint("s", n)})
+					_, err := store.Create(b.Context(), session.Key{Agent: "main", Channel: "x", Peer: fmt.Sprint(n)}, &session.CreateOptions{ID: fmt.Sprint("s", n), Owner: "default"})
 					require.NoError(b, err)
 					here, err = store.Create(b.Context(), session.Key{Agent: "main", Channel: "y", Peer: fmt.Sprint(n)}, nil)
 					require.NoError(b, err)

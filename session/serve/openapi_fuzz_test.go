@@ -123,6 +123,9 @@ func fuzzRound(t *testing.T, seed uint64) {
 			}
 		}
 		require.NoError(t, resp.Body.Close())
+		if resp.StatusCode == http.StatusBadRequest && !strings.Contains(what, `"detail":`) && !strings.Contains(what, `"pointer":`) && !strings.Contains(what, "invalid: ") {
+			t.Errorf("the mistake is not named: %s", what)
+		}
 		if resp.StatusCode >= 500 && resp.StatusCode != 501 && resp.StatusCode != 503 {
 			t.Errorf("%s: %s\n%s", resp.Status, what, &logged)
 		}

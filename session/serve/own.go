@@ -2,7 +2,6 @@ package serve
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild"
@@ -12,13 +11,6 @@ import (
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
-)
-
-// The store's own routes take and answer the JSON forms of the types of package
-// session. A GET takes the members as parameters.
-const (
-	ownStore   = "/v1/store"
-	ownSession = ownStore + "/sessions/{agent}/{id}"
 )
 
 var ownRoutes = []Route{
@@ -32,6 +24,8 @@ var ownRoutes = []Route{
 	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan an erase.", Admin: true}, (*Request).ownPlanErase),
 	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Audit: "erase", Summary: "Carry out an erase plan.", Admin: true}, (*Request).ownErase),
 	{Method: "POST", Path: ownStore + "/import", Audit: "import", Summary: "Import a transcript of this or another program.", Admin: true, In: lines{}, Out: []ownImported{}, Do: (*Request).ownImport},
+	onStore(Route{Method: "GET", Path: ownStore + "/channels", Summary: "List the logs of channels.", Admin: true}, (*Request).channels),
+	onStore(Route{Method: "GET", Path: ownStore + "/channels/messages", Summary: "Read a page of the log of a channel.", Admin: true}, (*Request).channelMessages),
 	onStore(Route{Method: "GET", Path: ownStore + "/removed", Summary: "List deleted sessions, with the rule and the usage."}, (*Request).ownRemoved),
 
 	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*Request).ownGet),
@@ -61,61 +55,6 @@ var ownRoutes = []Route{
 	onSession(Route{Method: "DELETE", Path: ownSession + "/pins/{entry}", Summary: "Take a pin back."}, (*Request).ownUnpin),
 }
 
-// none is an empty request or answer; an empty answer gets the status 204. A function
-// that wrote the answer itself returns done.
-type (
-	none struct{}
-	done struct{}
-)
-
-// onStore returns the route with f as its Do.
-func onStore[In, Out any](r Route, f func(*Request, In) (Out, error)) Route {
-	var in In
-	var out Out
-	r.In, r.Out = in, out
-	r.Do = func(q *Request) error {
-		var in In
-		if err := q.take(&in); err != nil {
-			return err
-		}
-		out, err := f(q, in)
-		if err != nil {
-			return err
-		}
-		switch any(out).(type) {
-		case done:
-		case none:
-			q.w.WriteHeader(http.StatusNoContent)
-		default:
-			q.JSON(http.StatusOK, out)
-		}
-		return nil
-	}
-	return r
-}
-
-// onSession returns the route with f as its Do. The path of the route names a session.
-func onSession[In, Out any](r Route, f func(*Request, *session.Session, In) (Out, error)) Route {
-	return onStore(r, func(q *Request, in In) (out Out, err error) {
-		s, err := q.Session(q.PathValue("agent"), q.PathValue("id"))
-		if err != nil {
-			return out, err
-		}
-		return f(q, s, in)
-	})
-}
-
-// onRef is like onSession for a session that may be in the trash.
-func onRef[Out any](r Route, f func(*Request, session.Ref) (Out, error)) Route {
-	return onStore(r, func(q *Request, _ none) (out Out, err error) {
-		agent, err := q.agent(q.PathValue("agent"))
-		if err != nil {
-			return out, err
-		}
-		return f(q, session.Ref{Agent: agent, ID: q.PathValue("id")})
-	})
-}
-
 type ownSessions struct {
 	Sessions []session.Info `json:"sessions"`
 	Next     string         `json:"next,omitempty"` // the parameter "after" of the next page
@@ -135,9 +74,6 @@ func (q *Request) ownList(opts session.ListOptions) (page ownSessions, err error
 	}
 	return page, err
 }
-
-// clamp returns n, or other if n is 0 or less, but at most limit.
-func clamp(n, other, limit int) int { return min(or(max(n, 0), other), limit) }
 
 func (q *Request) ownUsage(opts session.ListOptions) (session.Usage, error) {
 	opts.After, opts.Limit = "", 0
@@ -206,11 +142,7 @@ func (q *Request) ownRestore(ref session.Ref) (i session.Info, err error) {
 	if err := retain.Restore(q.Context(), q.Store, ref); err != nil {
 		return i, err
 	}
-	s, err := q.Store.Get(q.Context(), ref)
-	if err != nil {
-		return i, err
-	}
-	return s.Info(q.Context())
+	return q.described(q.Store.Get(q.Context(), ref))
 }
 
 func (q *Request) ownRemoved(none) ([]retain.Removal, error) {
@@ -259,11 +191,7 @@ func (q *Request) ownFork(s *session.Session, f ownForked) (i session.Info, err 
 	if err := q.demand(true); err != nil {
 		return i, err
 	}
-	fork, err := s.Fork(q.Context(), f.Entry, &f.CreateOptions)
-	if err != nil {
-		return i, err
-	}
-	return fork.Info(q.Context())
+	return q.described(s.Fork(q.Context(), f.Entry, &f.CreateOptions))
 }
 
 func (q *Request) ownRewind(s *session.Session, r struct {
@@ -297,13 +225,6 @@ func (q *Request) ownHide(s *session.Session, h ownHidden) (ownHidden, error) {
 	}
 	ids, err := change(q.Context(), s, h.Entries...)
 	return ownHidden{append([]string{}, ids...), h.Off}, err
-}
-
-func (q *Request) described(s *session.Session, err error) (session.Info, error) {
-	if err != nil {
-		return session.Info{}, err
-	}
-	return s.Info(q.Context())
 }
 
 func (q *Request) ownArchive(s *session.Session, _ none) (session.Info, error) {

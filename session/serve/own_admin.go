@@ -19,6 +19,39 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
+type channelList struct {
+	Channels any `json:"channels"`
+}
+
+func (q *Request) channels(of struct {
+	Agent string `json:"agent"`
+	Type  string `json:"type"`
+},
+) (l channelList, err error) {
+	l.Channels, err = q.channelLogs(ChannelQuery{Agent: of.Agent, Type: of.Type})
+	return l, err
+}
+
+type channelPage struct {
+	Messages any `json:"messages"`
+}
+
+func (q *Request) channelMessages(of ChannelQuery) (p channelPage, err error) {
+	if of.Agent == "" || of.Type == "" || of.Chat == "" {
+		return p, Invalid("name the channel: agent, type and chat")
+	}
+	of.Limit = clamp(of.Limit, 100, 1000)
+	p.Messages, err = q.channelLogs(of)
+	return p, err
+}
+
+func (q *Request) channelLogs(query ChannelQuery) (any, error) {
+	if q.sv.opts.ChannelLogs == nil {
+		return nil, errUnsupported
+	}
+	return q.sv.opts.ChannelLogs(q.Context(), query)
+}
+
 func (q *Request) ownPlan(r retain.Policy) (retain.Plan, error) {
 	return retain.Preview(q.Context(), q.Store, r)
 }
@@ -108,9 +141,6 @@ func (q *Request) ownExport(s *session.Session, x struct {
 	}
 	return done{}, err
 }
-
-// lines is a request whose body is the lines of a transcript.
-type lines struct{}
 
 type ownImported struct {
 	Session  session.Ref    `json:"session"`

@@ -46,7 +46,7 @@ func (q *Request) Decide(s *session.Session, call string, verdict transcript.Ver
 		}
 	}
 	if err == nil {
-		q.sv.answer(s)
+		q.sv.answers.answer(s)
 	}
 	return err
 }

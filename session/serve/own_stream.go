@@ -11,13 +11,6 @@ import (
 	"github.com/convolog/convolog/session/search"
 )
 
-// Media types of answers that are not one JSON value.
-const (
-	mediaEvents = "text/event-stream"
-	mediaLines  = "application/jsonl"
-	mediaText   = "text/plain; charset=utf-8"
-)
-
 // ownFollow streams the entries of a session. Events have the IDs of the entries.
 func (q *Request) ownFollow(s *session.Session, f struct {
 	After string `json:"after"` // an entry; empty means the beginning

@@ -13,6 +13,64 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
+// none is an empty request or answer; an empty answer gets the status 204. A function
+// that wrote the answer itself returns done.
+type (
+	none struct{}
+	done struct{}
+)
+
+// onStore returns the route with f as its Do.
+func onStore[In, Out any](r Route, f func(*Request, In) (Out, error)) Route {
+	var in In
+	var out Out
+	r.In, r.Out = in, out
+	r.Do = func(q *Request) error {
+		var in In
+		if err := q.take(&in); err != nil {
+			return err
+		}
+		out, err := f(q, in)
+		if err != nil {
+			return err
+		}
+		switch any(out).(type) {
+		case done:
+		case none:
+			q.w.WriteHeader(http.StatusNoContent)
+		default:
+			q.JSON(http.StatusOK, out)
+		}
+		return nil
+	}
+	return r
+}
+
+// onSession returns the route with f as its Do. The path of the route names a session.
+func onSession[In, Out any](r Route, f func(*Request, *session.Session, In) (Out, error)) Route {
+	return onStore(r, func(q *Request, in In) (out Out, err error) {
+		s, err := q.Session(q.PathValue("agent"), q.PathValue("id"))
+		if err != nil {
+			return out, err
+		}
+		return f(q, s, in)
+	})
+}
+
+// onRef is like onSession for a session that may be in the trash.
+func onRef[Out any](r Route, f func(*Request, session.Ref) (Out, error)) Route {
+	return onStore(r, func(q *Request, _ none) (out Out, err error) {
+		agent, err := q.agent(q.PathValue("agent"))
+		if err != nil {
+			return out, err
+		}
+		return f(q, session.Ref{Agent: agent, ID: q.PathValue("id")})
+	})
+}
+
+// clamp returns n, or other if n is 0 or less, but at most limit.
+func clamp(n, other, limit int) int { return min(or(max(n, 0), other), limit) }
+
 // take decodes the input of the store's own routes: the body, or the parameters of a
 // GET. It refuses unknown members: a filter with a misspelt name would list all sessions.
 func (q *Request) take(v any) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/session/serve/internal/said"
 	"github.com/convolog/convolog/transcript"
@@ -30,17 +29,7 @@ func (q *Request) ownCreate(c ownCreated) (i session.Info, err error) {
 	if _, err := q.agent(key.Agent); err != nil {
 		return i, err
 	}
-	if err := q.demand(true); err != nil {
-		return i, err
-	}
-	s, err := q.Store.Create(q.Context(), key, &c.CreateOptions)
-	if _, ok := errors.AsType[*driver.NameError](err); ok {
-		return i, Invalid("the ID or the agent is not a valid name")
-	}
-	if err != nil {
-		return i, err
-	}
-	return s.Info(q.Context())
+	return q.described(q.create(key, c.CreateOptions))
 }
 
 type ownMessage struct {
@@ -111,7 +100,7 @@ func (q *Request) Learn(s *session.Session) (memories int, reason string) {
 	switch {
 	case err != nil:
 		reason = "failed"
-		q.sv.log("learning from chapters failed", s, err)
+		q.sv.answers.log("learning from chapters failed", s, err)
 	case memories == 0:
 		reason = "nothing_new"
 	}

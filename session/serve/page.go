@@ -9,8 +9,6 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-const mediaHTML = "text/html; charset=utf-8"
-
 var pageRoutes = []Route{
 	{Method: "GET", Path: "/{$}", Summary: "Look at sessions.", Media: mediaHTML, Public: true, Do: (*Request).page},
 	{Method: "GET", Path: "/page", Summary: "Look at sessions.", Media: mediaHTML, Public: true, Do: (*Request).page},
@@ -33,14 +31,6 @@ func (q *Request) fills(s *session.Session, _ none) (page.Context, error) {
 	return page.Of(q.Context(), s)
 }
 
-// A browser's EventSource sends no header with a key, so the server keeps the key in a
-// cookie. Scripts cannot read the cookie, and requests caused by other sites do not carry
-// it.
-const keyCookie = "convolog-key"
-
-// mayAll reports whether the principal may use the routes for administrators.
-func (p Principal) mayAll() bool { return p.Admin && len(p.Agents) == 0 }
-
 // asking describes the sender to the page. The route is public, so that the page can ask
 // the user for a missing key.
 type asking struct {
@@ -51,11 +41,15 @@ type asking struct {
 
 func (q *Request) asks(_ none) (a asking, err error) {
 	if q.sv.isCrossSite(q.Request) {
-		return a, errCrossSite
+		return a, errForbidden
 	}
+	signed := signedIn(q.Request)
 	who, err := q.sv.principal(q.Request)
+	if err != nil && keyOf(signed) != "" { // a guess
+		q.reportRefusal(errWho)
+	}
 	a.Known = err == nil
-	a.Cookie = a.Known && signedIn(q.Request) != q.Request
+	a.Cookie = a.Known && signed != q.Request
 	a.ChannelLogs = a.Known && who.mayAll() && q.sv.opts.ChannelLogs != nil
 	return a, nil
 }
@@ -81,21 +75,4 @@ func (q *Request) setCookie(value string, age int) {
 		Path:   strings.TrimSuffix(path, "page/key"), // with the prefix of http.StripPrefix
 		Secure: q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https"),
 	})
-}
-
-// signedIn copies the key of a request's cookie into the headers that [Keys] reads. It
-// returns r itself if the headers contain a key, or there is no such cookie.
-func signedIn(r *http.Request) *http.Request {
-	cookie, err := r.Cookie(keyCookie)
-	if err != nil || keyOf(r) != "" {
-		return r
-	}
-	key, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil {
-		return r
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set("X-API-Key", string(key))
-	r.Header.Set("Authorization", "Bearer "+string(key))
-	return r
 }

@@ -28,8 +28,13 @@ type Problem struct {
 	Pointer string `json:"pointer,omitempty"`
 }
 
-// Error returns the title.
-func (p *Problem) Error() string { return p.Title }
+// Error returns the title, and the detail if there is one.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Title + ": " + p.Detail
+}
 
 // Invalid returns a 400 problem with a detail.
 func Invalid(detail string) error {
@@ -38,20 +43,12 @@ func Invalid(detail string) error {
 	return &p
 }
 
-// unusable returns the problem for an invalid argument.
-func unusable(e *session.InputError) *Problem {
-	p := *errInvalid
-	if p.Detail = e.Reason; e.Member != "" {
-		p.Pointer = "#/" + e.Member
-	}
-	return &p
-}
-
 var errNotJSON = Invalid("the body is not JSON of the form that the route takes")
 
 // All problems, with OpenViking's codes where it has one.
 var (
 	errInvalid     = &Problem{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Title: "the request is invalid"}
+	errKey         = &Problem{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Title: "the request is invalid", Detail: session.ErrKey.Error(), Pointer: "#/key"}
 	errWho         = &Problem{Status: http.StatusUnauthorized, Code: "UNAUTHENTICATED", Title: "the key is missing or unknown"}
 	errForbidden   = &Problem{Status: http.StatusForbidden, Code: "PERMISSION_DENIED", Title: "the sender may not make this request"}
 	errNotFound    = &Problem{Status: http.StatusNotFound, Code: "NOT_FOUND", Title: "there is no such session, or entry"}
@@ -76,6 +73,8 @@ var (
 	errInternal    = &Problem{Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "the request failed: see the log of the server"}
 )
 
+var errClosed = errors.New("the server is being stopped: try again later")
+
 // problems maps errors to problems; the first match counts.
 var problems = []struct {
 	err error
@@ -90,16 +89,13 @@ var problems = []struct {
 	{session.ErrReplaced, errChanged},
 	{session.ErrArchived, errArchived},
 	{session.ErrReadOnly, errArchived},
-	{session.ErrKey, errInvalid},
+	{session.ErrKey, errKey},
 	{search.ErrQuery, errInvalid},
 	{retain.ErrForce, errForce},
 	{errors.ErrUnsupported, errUnsupported},
 	{fs.ErrInvalid, errInvalid},
 	{session.ErrClosed, errFull},
 	{errClosed, errFull},
-	{errUnauthorized, errWho},
-	{errNobody, errWho},
-	{errCrossSite, errForbidden},
 	{context.DeadlineExceeded, errSlow},
 }
 
@@ -108,7 +104,11 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	if e, ok := errors.AsType[*session.InputError](err); ok {
-		return unusable(e)
+		p := *errInvalid
+		if p.Detail = e.Reason; e.Member != "" {
+			p.Pointer = "#/" + e.Member
+		}
+		return &p
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errTooLarge
@@ -117,7 +117,11 @@ func problemOf(err error) *Problem {
 		return errNotFound // no session can have such a name
 	}
 	for _, p := range problems {
-		if errors.Is(err, p.err) {
+		switch {
+		case !errors.Is(err, p.err):
+		case p.is == errInvalid:
+			return problemOf(Invalid(discreet(err)))
+		default:
 			return p.is
 		}
 	}

@@ -38,7 +38,7 @@ var promises = []struct{ promise, tests string }{
 	{"a foreign or damaged archive is refused", "internal/filedriver: TestDamagedArchive, TestArchiveRefuses"},
 	{"links and FIFOs in the place of files are refused", "session: TestBadTranscripts; session/memory: TestFolderStaysInside; internal/filedriver: TestPlantedLinks, TestHardLinkedTranscript, TestIndexThatIsNoFile; session/blobs: TestBlobFolderLinks; session/serve/zyhive/convlog: TestPlantedLink; examples/internal/token: TestPlantedLink; examples/convolog/internal/cli: TestDefaultFolderIsALink"},
 	{"no text becomes a page, an event or a command of a terminal", "session/serve: TestHostileContent; internal/browser: TestHostileTexts, TestUnseenCharacters; examples/convolog/internal/cli: TestScreen"},
-	{"neither answers nor the log have paths, keys or texts", "session/serve: TestDiscreet, TestKeys"},
+	{"neither answers nor the log have paths, keys or texts", "session/serve: TestDiscreet, TestKeys, TestAuthErrors"},
 	{"a mistake of a client is no failure of the server", "session/serve: TestMistakes, TestOpenAPIFuzz"},
 	{"recall tools read their sessions alone", "session/serve: TestForeignRecall; session/search: TestRecallTools, TestRecallLimits, TestForgedRecall"},
 	{"memories are quoted, and planted marks stay inside", "session/memory: TestForgedMemory, TestModelInjection"},

@@ -50,7 +50,7 @@ func (q *Request) queue(s *session.Session, cond session.Cond, items ...transcri
 	if err != nil {
 		return "", err
 	}
-	q.sv.answer(s)
+	q.sv.answers.answer(s)
 	return done.IDs[len(done.IDs)-1], nil
 }
 
@@ -80,41 +80,11 @@ func TurnPrompt(ctx context.Context, s *session.Session) (string, error) {
 	return app.Prompt, nil
 }
 
-func (q *Request) once() (cond session.Cond) {
-	if key := q.Header.Get("Idempotency-Key"); key != "" {
-		cond.Idem = "http:" + key
-	}
-	return cond
-}
-
-// running returns the drained text whose answer is unfinished, or else the first queued
-// text. Both are empty if no text waits for an answer.
-func running(ctx context.Context, s *session.Session) (drained transcript.Entry, queued string, err error) {
-	pending, err := s.Pending(ctx) // first: a text that is drained afterwards is open
-	if err != nil {
-		return drained, "", err
-	}
-	open, err := isOpen(ctx, s)
-	if open {
-		drained, err = lastDrained(ctx, s)
-	} else if len(pending.Queued) > 0 {
-		queued = pending.Queued[0].Entry
-	}
-	return drained, queued, err
-}
-
-// runningTurn returns the entry after which the unfinished or next answer begins, or "" if
-// no text waits for an answer.
-func runningTurn(ctx context.Context, s *session.Session) (string, error) {
-	drained, queued, err := running(ctx, s)
-	return cmp.Or(drained.ID, queued), err
-}
-
 // Running returns the queued text whose answer is unfinished or comes next, for
 // [Request.Turn], or "" if no text waits. It first ends a turn that a dead server left
 // open, so a turn that it returns is alive, or waits for a decision.
 func (q *Request) Running(s *session.Session) (text string, err error) {
-	if err := q.sv.wake(q.Context(), s); err != nil {
+	if err := q.sv.answers.wake(q.Context(), s); err != nil {
 		return "", err
 	}
 	drained, queued, err := running(q.Context(), s)
@@ -175,7 +145,7 @@ func (q *Request) Stop(s *session.Session) error {
 		}
 	}
 	if _, err = s.Append(q.Context(), transcript.Interrupt{By: q.Principal.Owner}); err == nil {
-		q.sv.answer(s)
+		q.sv.answers.answer(s)
 	}
 	return err
 }
@@ -184,5 +154,5 @@ func (q *Request) Stop(s *session.Session) error {
 // whether this server works on it.
 func (q *Request) Status(s *session.Session) (running, here bool, err error) {
 	begin, err := runningTurn(q.Context(), s)
-	return begin != "", q.sv.isAnswering(s), err
+	return begin != "", q.sv.answers.isAnswering(s), err
 }

@@ -4,132 +4,157 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/exchange"
-	"github.com/convolog/convolog/session/memory"
 )
 
-// A Surface is a set of routes and the form of their problems, for one server. [Own] and
-// [Page] return the surfaces of this package. The packages zyhive and openviking return
-// other surfaces, and an application may write its own.
-type Surface struct {
-	Routes []Route // [New] panics if two routes share a method and a path
-	// Fail answers with a problem in the form of the surface; nil answers in the form
-	// of RFC 9457.
-	Fail func(*Request, *Problem)
-	// Owner is the owner of new sessions of administrators without an owner. Empty
-	// means that these sessions have no owner. The server refuses the keys of this owner
-	// if [Keys] also lists an administrator without an owner: the two would share sessions.
-	Owner string
-
-	kind surfaceKind
+// An endpoint answers the requests of a route.
+type endpoint struct {
+	sv    *Server
+	route Route
+	fail  func(*Request, *Problem)
 }
 
-type surfaceKind int
+// ServeHTTP answers a request. A path without a route gets 404.
+func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	maps.Copy(w.Header(), always)
+	if r.Body != nil && r.Body != http.NoBody {
+		// Even a body that no route reads may come slowly.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sv.opts.Patience))
+	}
+	if sv.preflight(w, r) {
+		return
+	}
+	cut := &writer{ResponseWriter: w, patience: sv.opts.Patience}
+	q := &Request{Request: r, Memory: sv.opts.Memory, Writer: cut, Began: time.Now(), w: cut, sv: sv}
+	sv.mux.ServeHTTP(lookup{q}, r)
+	if q.found {
+		return
+	}
+	err := errNoRoute
+	if allow := q.unknown.Get("Allow"); allow != "" {
+		w.Header().Set("Allow", allow)
+		err = errMethod
+	}
+	endpoint{sv: sv, route: Route{Path: "none"}}.refuse(q, err)
+}
 
-const (
-	surfaceOwn surfaceKind = iota + 1
-	surfacePage
-)
+// always are the headers of all answers.
+var always = http.Header{
+	"Cache-Control":           {"no-store"},
+	"X-Content-Type-Options":  {"nosniff"},
+	"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
+}
+
+// A lookup is a ResponseWriter that finds the route of a request. If no route matches,
+// net/http answers to the lookup, which keeps the headers and drops the rest.
+type lookup struct{ q *Request }
+
+func (l lookup) Header() http.Header {
+	if l.q.unknown == nil {
+		l.q.unknown = http.Header{}
+	}
+	return l.q.unknown
+}
+
+func (l lookup) Write(data []byte) (int, error) { return len(data), nil }
+
+func (l lookup) WriteHeader(int) {}
+
+// ServeHTTP answers a request of the route.
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != e.route.Method { // HEAD, which GET patterns of net/http also match
+		w.Header().Set("Allow", e.route.Method)
+		return
+	}
+	q := w.(lookup).q // Server.ServeHTTP passes a lookup
+	q.found, q.to = true, e.route
+	defer q.leave()
+	err := q.admit(e.route)
+	if err == nil && e.route.Answers {
+		err = e.sv.answers.takes()
+	}
+	if err == nil {
+		err = e.route.Do(q)
+		e.audit(q, err)
+	}
+	if err != nil {
+		e.refuse(q, err)
+	}
+}
+
+// refuse answers with a problem, and logs the cause of an internal problem.
+func (e endpoint) refuse(q *Request, err error) {
+	p := problemOf(err)
+	if p == errInternal && q.Context().Err() == nil { // otherwise the client left
+		e.sv.opts.Logger.Error("serve: a request failed", "method", e.route.Method, "route", e.route.Path, "err", discreet(err))
+	}
+	if p == errWho || p == errForbidden {
+		q.reportRefusal(p)
+	}
+	if q.w.begun { // the client sees that the answer is not whole
+		panic(http.ErrAbortHandler)
+	}
+	if q.Body != nil { // a client that still sends reads the answer only afterwards
+		_, _ = io.CopyN(io.Discard, q.Body, 256<<10)
+	}
+	switch p {
+	case errFull:
+		q.w.Header().Set("Retry-After", "5")
+	case errWho:
+		q.w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	if e.fail != nil {
+		e.fail(q, p)
+		return
+	}
+	q.w.Header().Set("Content-Type", "application/problem+json")
+	q.JSON(p.Status, p)
+}
+
+// audit logs a request of a route that acts on whole sessions. The store reports the action
+// to its own Options.Audit.
+func (e endpoint) audit(q *Request, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = problemOf(err).Code
+	}
+	if e.route.Audit == "" || outcome == errNotFound.Code { // any client can name sessions that do not exist
+		return
+	}
+	e.sv.opts.Logger.Info("serve: audit", "action", e.route.Audit, "agent", q.PathValue("agent"), "session", q.PathValue("id"),
+		"owner", q.Principal.Owner, "admin", q.Principal.Admin, "outcome", outcome)
+}
 
 // Own returns the store's own routes, below /v1/store.
 func Own() Surface {
-	return Surface{Routes: slices.Concat(ownRoutes, channelRoutes), kind: surfaceOwn}
+	return Surface{Routes: ownRoutes}
 }
 
 // Page returns a page at / and /page that shows sessions. The page uses the routes of [Own],
 // which are served with it.
-func Page() Surface { return Surface{Routes: pageRoutes, kind: surfacePage} }
+func Page() Surface { return Surface{Routes: pageRoutes} }
 
 // surfaces returns the surfaces to serve. The first one is /openapi.json.
 func (sv *Server) surfaces() []Surface {
-	of := func(kind surfaceKind) bool {
-		return slices.ContainsFunc(sv.opts.Surfaces, func(s Surface) bool { return s.kind == kind })
-	}
-	sv.paged = of(surfacePage)
 	all := slices.Concat([]Surface{{Routes: documentRoutes}}, sv.opts.Surfaces)
-	if !of(surfaceOwn) && (sv.paged || len(sv.opts.Surfaces) == 0) {
+	has := func(path string) bool {
+		of := func(r Route) bool { return r.Path == path }
+		return slices.ContainsFunc(all, func(s Surface) bool { return slices.ContainsFunc(s.Routes, of) })
+	}
+	sv.paged = has("/page/key")
+	if !has(ownSession) && (sv.paged || len(sv.opts.Surfaces) == 0) {
 		all = append(all, Own())
 	}
 	return all
 }
-
-// Options of [New].
-type Options struct {
-	// Respond answers the texts of users. Without it requests for an answer get 501.
-	Respond Responder
-	// Auth finds the sender of a request; after an error the client gets 401. Auth is
-	// required, see [Keys]. It is called for every request: a key that it no longer accepts
-	// is revoked.
-	Auth func(*http.Request) (Principal, error)
-	// Admit, if set, may refuse a request of a known sender before the body is read, for
-	// quotas of the application. It is called again, with Demand.Creates, before the request
-	// creates a session. A [Problem] is sent unchanged, any other error as 429.
-	Admit func(context.Context, Principal, Demand) error
-	// Memory, if set, learns from the chapters of a session that a request commits, before
-	// the answer is sent. Erasing an owner also removes the owner's memories. Surfaces may
-	// search Memory.
-	Memory *memory.Store
-	// Surfaces are the routes to serve; empty means [Own] alone.
-	Surfaces []Surface
-	// Origins are other sites whose web pages may send requests, such as
-	// https://app.example.com.
-	Origins []string
-
-	// Renderers are the forms of model requests in which the store's own routes export
-	// sessions, by names such as "anthropic".
-	Renderers map[string]exchange.Renderer
-
-	// ChannelLogs reads the logs of channels for administrators; without it requests
-	// for these logs get 501.
-	ChannelLogs func(context.Context, ChannelQuery) (any, error)
-
-	// MaxBody is the largest body of a request in bytes; 0 means 4 MiB. All bodies together
-	// may take 16 times MaxBody, and all bodies of one owner 12 times MaxBody.
-	MaxBody int64
-	// Generations is the largest number of concurrent answers; 0 means 64. Others wait. The
-	// sessions of one owner get at most three quarters, and waiting owners take turns.
-	Generations int
-
-	Queue     int           // most texts that wait in one session; 0 means 8. Further ones get 503
-	Requests  int           // most open requests of one owner, with streams; 0 means 1024. Further ones get 503
-	Timeout   time.Duration // for one answer; 0 means 30 minutes
-	Heartbeat time.Duration // silence after which a stream gets a comment; 0 means 15 seconds
-	// Patience is the longest time for a client to read an event or to send a body; 0 means
-	// 30 seconds.
-	Patience time.Duration
-	Logger   *slog.Logger // nil means slog.Default(). It gets no texts, keys or paths
-}
-
-// A Server serves a store over HTTP. It is safe for several goroutines.
-type Server struct {
-	store  *session.Store
-	opts   Options
-	routes []Route
-	mux    *http.ServeMux
-	cross  *http.CrossOriginProtection
-	slots  *shares // of concurrent answers
-	bytes  *shares // of the bytes of bodies
-	paged  bool    // [Page] is served
-
-	closing  context.Context //nolint:containedctx // done after Close is called
-	close    context.CancelFunc
-	life     context.Context //nolint:containedctx // ends streams and answers at Close
-	end      context.CancelCauseFunc
-	mu       sync.Mutex               // guards answers and busy; also held while closing is cancelled
-	answers  map[session.Ref]*answers // by session
-	busy     map[string]int           // open requests by account
-	refusals refusals
-	working  sync.WaitGroup
-}
-
-var errClosed = errors.New("the server is being stopped: try again later")
 
 // New makes a handler for a store. The caller closes the store, after the server. Nil opts
 // are an error, as they admit no client.
@@ -137,7 +162,7 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	if opts == nil || opts.Auth == nil {
 		return nil, errors.New("serve: set Options.Auth")
 	}
-	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}, busy: map[string]int{}}
+	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), busy: map[string]int{}}
 	o := &sv.opts
 	o.MaxBody, o.Generations, o.Queue = or(o.MaxBody, 4<<20), or(o.Generations, 64), or(o.Queue, 8)
 	o.Requests = or(o.Requests, 1024)
@@ -150,9 +175,8 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 			return nil, fmt.Errorf("serve: Options.Origins: %w", err)
 		}
 	}
-	sv.slots, sv.bytes = newShares(int64(o.Generations)), newShares(16*o.MaxBody)
-	sv.closing, sv.close = context.WithCancel(context.Background())
-	sv.life, sv.end = context.WithCancelCause(context.Background())
+	sv.bytes = newShares(16 * o.MaxBody)
+	sv.answers = newAnswers(o.Respond, o.Timeout, o.Generations, o.Logger)
 	for _, surface := range sv.surfaces() {
 		for _, r := range surface.Routes {
 			sv.routes = append(sv.routes, r)
@@ -160,14 +184,6 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 		}
 	}
 	return sv, nil
-}
-
-func or[T comparable](value, other T) T {
-	var zero T
-	if value == zero {
-		return other
-	}
-	return value
 }
 
 // HTTPServer returns a server for the handler, with limits for the size and the time of
@@ -189,21 +205,23 @@ func (sv *Server) HTTPServer(addr string) *http.Server {
 // end, and their clients can continue with the next server. When Close returns, no
 // goroutine of the server runs.
 func (sv *Server) Close(ctx context.Context) error {
-	sv.mu.Lock()
-	sv.close()
-	sv.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		sv.working.Wait()
-		close(done)
-	}()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
+	return sv.answers.close(ctx)
+}
+
+// Resume ends turns that a killed server left open, and answers queued texts, in the
+// sessions that opts selects; nil selects the live ones. A program calls it when it starts,
+// and again after another server of the store was killed. A session that another server
+// answers is left to that server, and taken over when that server ends.
+func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
+	infos, err := sv.store.List(ctx, opts)
+	for _, info := range infos {
+		s, getErr := sv.store.Get(ctx, info.Ref)
+		if getErr == nil {
+			getErr = sv.answers.wake(ctx, s)
+		}
+		if getErr != nil && !errors.Is(getErr, fs.ErrNotExist) {
+			err = errors.Join(err, getErr)
+		}
 	}
-	sv.end(errClosed)
-	<-done
 	return err
 }

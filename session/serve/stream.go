@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"iter"
 	"net/http"
 	"slices"
@@ -96,7 +95,7 @@ func (q *Request) Stream(f func(ctx context.Context, send func(id, name string, 
 	st := newStream(q.w)
 	ctx, cancel := context.WithCancel(q.Context())
 	defer cancel()
-	defer context.AfterFunc(q.sv.life, cancel)()
+	defer context.AfterFunc(q.sv.answers.life, cancel)()
 	var beating sync.WaitGroup
 	beating.Go(func() { st.beat(ctx, q.sv.opts.Heartbeat, cancel) })
 	defer beating.Wait()
@@ -112,12 +111,12 @@ func (q *Request) Stream(f func(ctx context.Context, send func(id, name string, 
 
 // A Turn is one turn of a session as a stream, up to its end.
 type Turn struct {
-	sv    *Server
-	s     *session.Session
-	text  string // if not empty, only the turn of this queued text is shown
-	from  string // the entry to begin after
-	seen  string // the last event that the client saw, or empty
-	reset bool   // the first frame is a reset
+	answers *answers
+	s       *session.Session
+	text    string // if not empty, only the turn of this queued text is shown
+	from    string // the entry to begin after
+	seen    string // the last event that the client saw, or empty
+	reset   bool   // the first frame is a reset
 }
 
 // Turn returns the turn that answers a queued text, after the last event that the client
@@ -125,9 +124,9 @@ type Turn struct {
 // running or next turn, or nil. A client whose event does not exist gets a reset, and then
 // the turn from its beginning.
 func (q *Request) Turn(s *session.Session, text string) (t *Turn, err error) {
-	t = &Turn{sv: q.sv, s: s, text: text, from: text, seen: q.lastEventID()}
+	t = &Turn{answers: q.sv.answers, s: s, text: text, from: text, seen: q.lastEventID()}
 	if text == "" {
-		if err := q.sv.wake(q.Context(), s); err != nil {
+		if err := q.sv.answers.wake(q.Context(), s); err != nil {
 			return nil, err
 		}
 	}
@@ -177,7 +176,7 @@ func (t *Turn) Frames(ctx context.Context) iter.Seq[Frame] {
 			if err != nil && ctx.Err() == nil {
 				p := problemOf(err)
 				if p == errInternal {
-					t.sv.log("a stream failed", t.s, err)
+					t.answers.log("a stream failed", t.s, err)
 				}
 				_ = yield(Frame{Kind: frameFailed, Text: p.Code}) && yield(Frame{Kind: frameEnd})
 				return
@@ -186,10 +185,10 @@ func (t *Turn) Frames(ctx context.Context) iter.Seq[Frame] {
 				return
 			}
 		}
-		if t.sv.life.Err() == nil {
+		if t.answers.life.Err() == nil {
 			return // the client left
 		}
-		t.sv.working.Wait() // afterwards the end of the answer is in the transcript
+		t.answers.working.Wait() // afterwards the end of the answer is in the transcript
 		for e, err := range t.s.Entries(context.WithoutCancel(ctx), last) {
 			if err != nil || !show(e) {
 				return
@@ -223,10 +222,4 @@ func find(ctx context.Context, s *session.Session, t *tail, from, seen string) e
 		}
 	}
 	return session.ErrNoEntry
-}
-
-func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
-func (q *Request) lastEventID() string {
-	return or(q.Header.Get("Last-Event-ID"), q.URL.Query().Get("lastEventId"))
 }

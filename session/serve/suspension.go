@@ -1,12 +1,87 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/transcript"
 )
+
+// Reasons why a turn ended without an answer, for the field Ended of an interrupt.
+const (
+	endStopped = "stopped" // on request
+	endTimeout = "timeout"
+	endClosed  = "closed" // the server was closed
+	endFailed  = "failed" // the responder failed
+	endLost    = "lost"   // the server of the turn was killed
+)
+
+// isOpen reports whether the last drained text waits for an answer.
+func isOpen(ctx context.Context, s *session.Session) (bool, error) {
+	text, err := lastDrained(ctx, s)
+	if err != nil || text.ID == "" {
+		return false, err
+	}
+	t := newTail("")
+	for e, err := range s.Entries(ctx, text.ID) {
+		if err != nil {
+			return false, err
+		}
+		for _, f := range t.add(e) {
+			if f.Kind == frameEnd {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// lastDrained returns the last message of a user, or the zero entry if it was not queued.
+func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry, err error) {
+	before := ""
+	for range lookBack / 64 {
+		page, err := search.Page(ctx, s, before, -64)
+		if err != nil || len(page) == 0 {
+			return none, err
+		}
+		for _, e := range slices.Backward(page) {
+			if f, ok := e.Body.(transcript.MessageLine); ok && f.Kind == transcript.TypeUser {
+				if f.Queued == "" {
+					return none, nil
+				}
+				return e, nil
+			}
+		}
+		before = page[0].ID
+	}
+	return none, nil
+}
+
+// running returns the drained text whose answer is unfinished, or else the first queued
+// text. Both are empty if no text waits for an answer.
+func running(ctx context.Context, s *session.Session) (drained transcript.Entry, queued string, err error) {
+	pending, err := s.Pending(ctx) // first: a text that is drained afterwards is open
+	if err != nil {
+		return drained, "", err
+	}
+	open, err := isOpen(ctx, s)
+	if open {
+		drained, err = lastDrained(ctx, s)
+	} else if len(pending.Queued) > 0 {
+		queued = pending.Queued[0].Entry
+	}
+	return drained, queued, err
+}
+
+// runningTurn returns the entry after which the unfinished or next answer begins, or "" if
+// no text waits for an answer.
+func runningTurn(ctx context.Context, s *session.Session) (string, error) {
+	drained, queued, err := running(ctx, s)
+	return cmp.Or(drained.ID, queued), err
+}
 
 // A suspension is the state of a turn with held calls. Such a turn needs no responder
 // until a person has decided on all held calls. The zero value is the state of a turn

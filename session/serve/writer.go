@@ -7,6 +7,14 @@ import (
 	"time"
 )
 
+// Media types of answers that are not one JSON value.
+const (
+	mediaEvents = "text/event-stream"
+	mediaLines  = "application/jsonl"
+	mediaText   = "text/plain; charset=utf-8"
+	mediaHTML   = "text/html; charset=utf-8"
+)
+
 // A writer disconnects clients that do not read in time.
 type writer struct {
 	http.ResponseWriter

@@ -43,6 +43,7 @@ type found struct {
 	between string
 	inside  string // the value, without its quotes
 	quoted  bool
+	line    string // the text before the name, in its line
 	next    string // the letter after the value
 }
 
@@ -98,7 +99,14 @@ func (f found) isChosen() bool {
 		return false
 	}
 	return strings.HasSuffix(f.inside, "=") || len(f.inside) >= 20 && turns(f.inside) >= 3 ||
-		strings.HasSuffix(f.between, "=") && turns(f.inside) == 0 && (f.next == "" || strings.Contains("&;\r\n", f.next))
+		strings.HasSuffix(f.between, "=") && turns(f.inside) == 0 && (f.next == "" || strings.Contains("&;\r\n", f.next) || strings.HasSuffix(f.line, ";")) ||
+		f.isSetting() && turns(f.inside) == 0 && !strings.HasSuffix(f.inside, "ed")
+}
+
+// isSetting reports whether the name, a colon and the value are a whole line.
+func (f found) isSetting() bool {
+	return len(f.inside) >= 8 && strings.Trim(f.line, " \t-") == "" && strings.HasSuffix(strings.TrimRight(f.between, " \t"), ":") &&
+		(f.next == "" || strings.Contains("\r\n", f.next))
 }
 
 func isASCII(s string) bool {
@@ -148,7 +156,7 @@ var (
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
 	// code is an expression of a program, and no value.
-	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_[a-z0-9]+)+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
+	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_[a-z0-9]*[a-z][a-z0-9]*)+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
 	// identifier is a name of a program.
 	identifier = lazy.New(`^[a-z_]+$`)
 	// constant is a name of a constant.

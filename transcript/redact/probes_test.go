@@ -36,7 +36,8 @@ func probe(g generator, line string) (in, want string) {
 
 // Real texts, as agents and people write them.
 func TestProbes(t *testing.T) {
-	for name, least := range map[string]float64{"first.txt": 0.98, "second.txt": 0.98, "third.txt": 0.91} { // the third contains secrets that stay
+	// The last three contain secrets that the doc of the package leaves out.
+	for name, least := range map[string]float64{"first.txt": 0.98, "second.txt": 0.98, "third.txt": 0.91, "fourth.txt": 0.96, "fifth.txt": 0.93} {
 		data, err := probes.ReadFile("testdata/" + name)
 		require.NoError(t, err)
 		g := generator{rand.New(rand.NewPCG(44, 2026))}
@@ -63,8 +64,8 @@ func TestProbes(t *testing.T) {
 		}
 		recall, precision := float64(found)/float64(secrets), float64(found)/float64(found+wrong)
 		t.Logf("%s: %d texts with %d secrets: recall %.3f, precision %.3f", name, count, secrets, recall, precision)
-		if count < 100 || recall < least || precision < 0.98 {
-			t.Errorf("%s: recall %.3f, precision %.3f of %d texts: want at least %.2f and 0.98, of 100", name, recall, precision, count, least)
+		if count < 60 || recall < least || precision < 0.98 {
+			t.Errorf("%s: recall %.3f, precision %.3f of %d texts: want at least %.2f and 0.98, of 60", name, recall, precision, count, least)
 		}
 	}
 }

@@ -19,6 +19,8 @@
 //	media, base64               base64 of a text; 512 or more letters of base64
 //	splits                      a token with a line break, or in two blocks
 //	disguises                   URL-encoded names; invisible letters inside a token
+//	words of keys               {"secret":"umbrella-stand"}
+//	arguments by place          bcrypt.hash("swordfish1")
 //	words in a sentence         "the password is swordfish"
 //	unquoted words in a line    "host=db password=swordfish port=1"
 //	parts of a command          "-u bob:swordfish" without the name of the program

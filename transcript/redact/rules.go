@@ -45,7 +45,7 @@ var rules = sync.OnceValue(func() []rule {
 		// Headers.
 		{"cookie", "", lazy.New(`(?i)\bset-cookie2?\\?["']?\s*[:=]\s*\\?["']?[^\s=;"'\\]+=([^;"'\\\r\n]+)|\bcookies?\\?["']?(?::\s*\\?["']?|\s*=\s*\\?["'])[^\s=;"'\\,]+=([^"'\\\r\n]+)`), isCookie},
 		{"curl", "", lazy.New(`\bcurl\b[^\n]*?[\s"'](?:-b|--cookie)` + gap + `[^\s=;"'\\]+=([^"'\\\r\n]+)`), isCookie},
-		{"bearer basic", "", lazy.New(`(?i)\b(?:bearer|basic)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
+		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?\w+)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
 		{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
 		// Commands.
 		command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]+:([^\s"',]+)`),
@@ -69,13 +69,14 @@ var rules = sync.OnceValue(func() []rule {
 		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
 		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
 		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
-		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument}, // netrc
+		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument},                                             // netrc
+		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*/-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isArgument}, // pgpass
 		// Settings: of devices, of databases, and hashes of passwords.
 		{"community", "snmp", lazy.New(`\bsnmp-server\s+community\s+(\S+)`), isArgument},
 		{"username enable", "", lazy.New(`(?m)^[ \t]*(?:username\s+\S+[^\n]*?|enable)\s+(?:secret|password)\s+(?:\d+\s+)?(\S+)[ \t]*$`), hasDigit},
 		{"wifi:", "", lazy.New(`\bWIFI:[^\n]*?;P:((?:[^;\\\n]|\\.)+);`), always},
 		{"pwd", "={", lazy.New(`(?i)\bpwd=\{([^}\n]+)\}`), always},
-		{"jdbc:oracle", "", lazy.New(`jdbc:oracle:[a-z0-9]+:[^\s/"']+/([^\s@"']+)@`), isArgument},
+		{"jdbc:oracle sqlplus sqlldr expdp impdp", "", lazy.New(`(?:jdbc:oracle:[a-z0-9]+:|\b(?:sqlplus|sqlldr|expdp|impdp)\s+(?:-\S+\s+)*)[^\s/"']+/([^\s@"']+)@`), isArgument},
 		{"identified role user login", "", lazy.New(`(?i)\b(?:identified\s+(?:with\s+\S+\s+)?by|(?:role|user|login)\s[^;"'\n]*\bpassword)\s+\\?["']([^"'\n\\]+)`), isArgument},
 		{"$1$ $2a$ $2b$ $2y$ $5$ $6$ $7$ $y$ $argon2", "", lazy.New(`\$(?:[1567y]|2[aby]|argon2[a-z]*)\$([./A-Za-z0-9$=,+-]{20,})`), always},
 		{"phrase words mnemonic", "", lazy.New(`(?i)\b(?:(?:seed|recovery)[ _-](?:phrase|words)|mnemonic)\\?["']?\s*[:=]\s*\\?["']?((?:[a-z]{3,8}\s+){11,23}[a-z]{3,8})\b`), always},
@@ -84,9 +85,11 @@ var rules = sync.OnceValue(func() []rule {
 		{"<pass", "</", lazy.New(`(?i)<()(pass)((?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
 		{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
 		{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
-		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:` + assign + `|\\?["']?[ \t,]+))` + value), nil},
-		{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put)\(\s*["']` + names + `(["']\s*(?:,)\s*)` + value), nil},
+		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:[ \t]+for[ \t][^\n:=]{1,40}:\s*|` + assign + `|\\?["']?[ \t,]+))` + value), nil},
+		{nameMarks, "default", lazy.New(`(?i)\bvariable\s+"` + names + `(\d*"\s*\{\s*default\s*=\s*)` + value), nil},
+		{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put|append|fill|type)\(\s*["'][#.]?` + names + `(["']\s*(?:,)\s*)` + value), nil},
 		{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
+		{"pass", "", lazy.New(`(?im)^([ \t-]*)(pass)(\s*[:=]\s*)` + value + `[,;]?[ \t\r]*$`), nil},
 		{"pass", "", lazy.New(`(?i)()(\b[a-z0-9]*pass)(=)` + value), nil},
 	}
 })
@@ -195,7 +198,7 @@ func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
 	}
 	f := found{
 		before: strings.TrimLeft(text[m[2]:m[3]], " \t\r\n\"'([{,;=&?"), name: text[m[4]:m[5]], between: text[m[6]:m[7]],
-		inside: value, next: rest[:min(len(rest), 1)],
+		inside: value, next: rest[:min(len(rest), 1)], line: text[strings.LastIndexByte(text[:m[0]], '\n')+1 : m[0]],
 	}
 	if r.part == "(" { // define('DB_PASSWORD', 'x')
 		f.between = "=>"

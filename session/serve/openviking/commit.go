@@ -48,19 +48,15 @@ type (
 	}
 )
 
-func commit(q *serve.Request, s *session.Session) error {
-	var body commitBody
-	if err := q.Decode(&body); err != nil {
-		return err
-	}
+func commit(q *serve.Request, s *session.Session, body commitBody) (out commitResult, err error) {
 	done, err := memory.Commit(q.Context(), s, &memory.CommitOptions{Leave: body.Keep, Unanswered: true})
 	if err != nil {
-		return err
+		return out, err
 	}
 	memories, reason := q.Learn(s)
 	stats, err := memory.ReadStats(q.Context(), s)
 	if err != nil {
-		return err
+		return out, err
 	}
 	result := commitResult{
 		ID: s.Ref().ID, Status: "committed", Archived: done.Chapter != "", Reason: done.Reason, NotArchived: done.Open,
@@ -69,7 +65,7 @@ func commit(q *serve.Request, s *session.Session) error {
 	if result.Archived {
 		result.ArchiveURI, result.Task = archiveURI(s.Ref(), done.Chapter), taskOf(s.Ref(), done.Chapter)
 	}
-	return reply(q, result)
+	return result, nil
 }
 
 // taskOf returns the ID of the task of a commit.
@@ -78,19 +74,19 @@ func taskOf(ref session.Ref, chapter string) string { return ref.ID + taskMark +
 const taskMark = "@"
 
 // task describes the commit that closed an archive.
-func (sf *surface) task(q *serve.Request) error {
+func (sf *surface) task(q *serve.Request, _ none) (out task, err error) {
 	id := q.PathValue("task")
 	at := strings.LastIndex(id, taskMark)
 	if at < 0 {
-		return fs.ErrNotExist
+		return out, fs.ErrNotExist
 	}
 	s, err := q.Session(sf.agent, id[:at])
 	if err != nil {
-		return err
+		return out, err
 	}
 	chapters, err := memory.Chapters(q.Context(), s)
 	if err != nil {
-		return err
+		return out, err
 	}
 	for _, c := range chapters {
 		if taskOf(s.Ref(), c.Name) != s.Ref().ID+id[at:] {
@@ -100,26 +96,22 @@ func (sf *surface) task(q *serve.Request) error {
 		t := task{ID: id, Type: "session_commit", Status: "completed", Created: when, Updated: when, Resource: s.Ref().ID}
 		t.Result = map[string]any{"session_id": s.Ref().ID, "archived": true, "archive_uri": archiveURI(s.Ref(), c.Name)}
 		if info, err := s.Info(q.Context()); err != nil {
-			return err
+			return out, err
 		} else if q.Memory != nil && info.Owner != "" && !c.Extracted {
 			t.Status, t.Error = "failed", "memories were not extracted: the next commit tries again"
 		}
-		return reply(q, t)
+		return t, nil
 	}
-	return fs.ErrNotExist
+	return out, fs.ErrNotExist
 }
 
 // setConfig refuses settings, because a server commits and extracts by one rule for all
 // sessions. Turning them off is no change.
-func setConfig(q *serve.Request, s *session.Session) error {
-	var body configBody
-	if err := q.Decode(&body); err != nil {
-		return err
-	}
+func setConfig(q *serve.Request, s *session.Session, body configBody) (out config, err error) {
 	for _, setting := range []json.RawMessage{body.AutoCommit, body.Extraction} {
 		if text := string(setting); text != "" && text != "null" && text != "{}" {
-			return absent("a session has no settings for commits and extraction: options of the server set them")
+			return out, absent("a session has no settings for commits and extraction: options of the server set them")
 		}
 	}
-	return reply(q, config{ID: s.Ref().ID})
+	return config{ID: s.Ref().ID}, nil
 }

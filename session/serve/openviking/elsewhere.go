@@ -21,11 +21,12 @@ func (sf *surface) elsewhere() (routes []serve.Route) {
 	for _, row := range elsewhere {
 		for route := range strings.SplitSeq(row.routes, ", ") {
 			method, path, _ := strings.Cut(route, " ")
-			refuse := func(*serve.Request) error { return absent(row.reason) }
+			r := serve.Route{Method: method, Path: "/api/v1" + path, Summary: "Answer 501: " + row.reason + "."}
 			if strings.Contains(path, "{id}") {
-				refuse = sf.about(func(*serve.Request, *session.Session) error { return absent(row.reason) })
+				routes = append(routes, onSession(sf, r, func(*serve.Request, *session.Session, none) (none, error) { return none{}, absent(row.reason) }))
+			} else {
+				routes = append(routes, on(r, func(*serve.Request, none) (none, error) { return none{}, absent(row.reason) }))
 			}
-			routes = append(routes, serve.Route{Method: method, Path: "/api/v1" + path, Summary: "Answer 501: " + row.reason + ".", Out: answer[struct{}]{}, Do: refuse})
 		}
 	}
 	return routes

@@ -15,7 +15,7 @@ type (
 	listQuery struct {
 		URI    string `json:"uri"`
 		Simple bool   `json:"simple"` // URIs alone
-		Limit  int    `json:"limit"`
+		Limit  int    `json:"limit" default:"1000"`
 	}
 	removeQuery struct {
 		URI       string `json:"uri"`
@@ -44,8 +44,7 @@ type (
 )
 
 // ref returns the session that the parameter uri names, or a Ref without an ID for all.
-func (sf *surface) ref(q *serve.Request) (session.Ref, error) {
-	uri := q.URL.Query().Get("uri")
+func (sf *surface) ref(uri string) (session.Ref, error) {
 	if uri+"/" == uriSessions {
 		uri = uriSessions
 	}
@@ -64,68 +63,50 @@ func (sf *surface) ref(q *serve.Request) (session.Ref, error) {
 }
 
 // ls lists the sessions.
-func (sf *surface) ls(q *serve.Request) error {
-	ref, err := sf.ref(q)
+func (sf *surface) ls(q *serve.Request, query listQuery) (out any, err error) {
+	ref, err := sf.ref(query.URI)
 	if err == nil && ref.ID != "" {
 		err = absent("a session is no folder: read its messages and archives")
 	}
 	if err != nil {
-		return err
-	}
-	simple, err := flag(q, "simple")
-	if err != nil {
-		return err
-	}
-	limit, err := number(q, "limit", 1000, 0)
-	if err != nil {
-		return err
+		return out, err
 	}
 	infos, err := q.Sessions(&session.ListOptions{Key: session.Key{Agent: sf.agent}})
-	if err != nil {
-		return err
-	}
 	nodes, uris := []node{}, []string{}
-	for _, i := range infos[:min(limit, len(infos))] {
+	for _, i := range infos[:min(query.Limit, len(infos))] {
 		uri := URI(i.Ref)
 		uris = append(uris, uri)
 		nodes = append(nodes, node{uri, i.ID, 0, true, i.UpdatedAt.UTC().Format(time.RFC3339Nano), i.Title})
 	}
-	if simple {
-		return reply(q, uris)
+	if query.Simple {
+		return uris, err
 	}
-	return reply(q, nodes)
+	return nodes, err
 }
 
 // rm deletes a session. OpenViking's clients set recursive, as a session is a folder there.
-func (sf *surface) rm(q *serve.Request) error {
-	ref, err := sf.ref(q)
+func (sf *surface) rm(q *serve.Request, query removeQuery) (out removed, err error) {
+	ref, err := sf.ref(query.URI)
 	if err == nil && ref.ID == "" {
 		err = serve.Invalid("the URI names all sessions: delete them one by one")
 	}
-	if err != nil {
-		return err
-	}
-	recursive, err := flag(q, "recursive")
-	if err == nil && !recursive {
+	if err == nil && !query.Recursive {
 		err = serve.Invalid("a session is a folder: set recursive")
 	}
 	if err != nil {
-		return err
+		return out, err
 	}
 	q.SetPathValue("agent", ref.Agent) // for the audit
 	q.SetPathValue("id", ref.ID)
 	s, err := q.Session(sf.agent, ref.ID)
 	if err != nil {
-		return err
+		return out, err
 	}
-	if err := retain.Delete(q.Context(), q.Store, s.Ref()); err != nil {
-		return err
-	}
-	return reply(q, removed{q.URL.Query().Get("uri")})
+	return removed{query.URI}, retain.Delete(q.Context(), q.Store, s.Ref())
 }
 
-func (sf *surface) describe(q *serve.Request) error {
-	return reply(q, status{true, sf.user(q)})
+func (sf *surface) describe(q *serve.Request, _ none) (out status, err error) {
+	return status{true, sf.user(q)}, nil
 }
 
 func reportHealth(q *serve.Request) error {

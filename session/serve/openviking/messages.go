@@ -38,49 +38,35 @@ type (
 // maxBatch is the largest number of messages in a batch.
 const maxBatch = 100
 
-func (sf *surface) add(q *serve.Request) error {
+func (sf *surface) add(q *serve.Request, body messageBody) (out sessionInfo, err error) {
 	if !q.Principal.May(sf.agent) {
-		return fs.ErrNotExist
-	}
-	var body messageBody
-	if err := q.Decode(&body); err != nil {
-		return err
+		return out, fs.ErrNotExist
 	}
 	items, err := body.items()
 	if err != nil {
-		return err
+		return out, err
 	}
 	id, n, err := sf.append(q, items)
-	if err != nil {
-		return err
-	}
-	return reply(q, sessionInfo{ID: id, MessageCount: &n})
+	return sessionInfo{ID: id, MessageCount: &n}, err
 }
 
-func (sf *surface) addAll(q *serve.Request) error {
+func (sf *surface) addAll(q *serve.Request, body batchBody) (out batchResult, err error) {
 	if !q.Principal.May(sf.agent) {
-		return fs.ErrNotExist
-	}
-	var body batchBody
-	if err := q.Decode(&body); err != nil {
-		return err
+		return out, fs.ErrNotExist
 	}
 	if n := len(body.Messages); n == 0 || n > maxBatch {
-		return serve.Invalid("a batch has between 1 and 100 messages")
+		return out, serve.Invalid("a batch has between 1 and 100 messages")
 	}
 	var items []transcript.Item
 	for _, m := range body.Messages {
 		more, err := m.items()
 		if err != nil {
-			return err
+			return out, err
 		}
 		items = append(items, more...)
 	}
 	id, n, err := sf.append(q, items)
-	if err != nil {
-		return err
-	}
-	return reply(q, batchResult{id, n, len(body.Messages)})
+	return batchResult{id, n, len(body.Messages)}, err
 }
 
 // append appends items together, and returns the number of live messages.

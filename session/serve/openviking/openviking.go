@@ -46,26 +46,26 @@ type Options struct {
 func New(agent string, opts *Options) serve.Surface {
 	sf := &surface{agent: agent, owner: cmp.Or(cmp.Or(opts, new(Options)).Owner, "default")}
 	return serve.Surface{Fail: fail, Owner: sf.owner, Routes: slices.Concat([]serve.Route{
-		{Method: "POST", Path: "/api/v1/sessions", Summary: "Create a session.", In: sessionBody{}, Out: answer[sessionInfo]{}, Do: sf.open},
-		{Method: "GET", Path: "/api/v1/sessions", Summary: "List sessions.", Out: answer[[]sessionInfo]{}, Do: sf.list},
-		{Method: "GET", Path: "/api/v1/sessions/{id}", Summary: "Describe a session.", In: sessionQuery{}, Out: answer[sessionInfo]{}, Do: sf.get},
-		{Method: "DELETE", Path: "/api/v1/sessions/{id}", Audit: "delete", Summary: "Delete a session.", Out: answer[sessionInfo]{}, Do: sf.about(remove)},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/messages", Summary: "Add a message.", In: messageBody{}, Out: answer[sessionInfo]{}, Do: sf.add},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/messages/batch", Summary: "Add messages.", In: batchBody{}, Out: answer[batchResult]{}, Do: sf.addAll},
-		{Method: "PATCH", Path: "/api/v1/sessions/{id}/config", Summary: "Turn off the settings of a session.", In: configBody{}, Out: answer[config]{}, Do: sf.about(setConfig)},
-		{Method: "GET", Path: "/api/v1/sessions/{id}/context", Summary: "Read the last overview and the messages since.", In: contextQuery{}, Out: answer[sessionContext]{}, Do: sf.about(readContext)},
-		{Method: "GET", Path: "/api/v1/sessions/{id}/tool-results", Summary: "List results of tools.", In: resultsQuery{}, Out: answer[toolResults]{}, Do: sf.about(listResults)},
-		{Method: "GET", Path: "/api/v1/sessions/{id}/tool-results/{call}", Summary: "Read the result of a tool.", In: resultQuery{}, Out: answer[toolText]{}, Do: sf.about(readResult)},
-		{Method: "GET", Path: "/api/v1/sessions/{id}/tool-results/{call}/search", Summary: "Search the result of a tool.", In: matchQuery{}, Out: answer[toolMatches]{}, Do: sf.about(matchResult)},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record used contexts and skills.", In: useBody{}, Out: answer[sessionUse]{}, Do: sf.about(used)},
-		{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages.", In: commitBody{}, Out: answer[commitResult]{}, Do: sf.about(commit)},
-		{Method: "GET", Path: "/api/v1/sessions/{id}/archives/{archive}", Summary: "Read an archive.", Out: answer[archive]{}, Do: sf.about(readArchive)},
-		{Method: "POST", Path: "/api/v1/search/search", Summary: "Search memories or conversations.", In: queryBody{}, Out: answer[searchResult]{}, Do: sf.search},
-		{Method: "POST", Path: "/api/v1/search/find", Summary: "Search without a session.", In: queryBody{}, Out: answer[searchResult]{}, Do: sf.search},
-		{Method: "GET", Path: "/api/v1/tasks/{task}", Summary: "Describe a commit.", Out: answer[task]{}, Do: sf.task},
-		{Method: "GET", Path: "/api/v1/fs/ls", Summary: "List sessions as a folder.", In: listQuery{}, Out: answer[[]node]{}, Do: sf.ls},
-		{Method: "DELETE", Path: "/api/v1/fs", Audit: "delete", Summary: "Delete a session by its URI.", In: removeQuery{}, Out: answer[removed]{}, Do: sf.rm},
-		{Method: "GET", Path: "/api/v1/system/status", Summary: "Describe the sender.", Out: answer[status]{}, Do: sf.describe},
+		on(serve.Route{Method: "POST", Path: "/api/v1/sessions", Summary: "Create a session."}, sf.open),
+		on(serve.Route{Method: "GET", Path: "/api/v1/sessions", Summary: "List sessions."}, sf.list),
+		on(serve.Route{Method: "GET", Path: "/api/v1/sessions/{id}", Summary: "Describe a session."}, sf.get),
+		onSession(sf, serve.Route{Method: "DELETE", Path: "/api/v1/sessions/{id}", Audit: "delete", Summary: "Delete a session."}, remove),
+		on(serve.Route{Method: "POST", Path: "/api/v1/sessions/{id}/messages", Summary: "Add a message."}, sf.add),
+		on(serve.Route{Method: "POST", Path: "/api/v1/sessions/{id}/messages/batch", Summary: "Add messages."}, sf.addAll),
+		onSession(sf, serve.Route{Method: "PATCH", Path: "/api/v1/sessions/{id}/config", Summary: "Turn off the settings of a session."}, setConfig),
+		onSession(sf, serve.Route{Method: "GET", Path: "/api/v1/sessions/{id}/context", Summary: "Read the last overview and the messages since."}, readContext),
+		onSession(sf, serve.Route{Method: "GET", Path: "/api/v1/sessions/{id}/tool-results", Summary: "List results of tools."}, listResults),
+		onSession(sf, serve.Route{Method: "GET", Path: "/api/v1/sessions/{id}/tool-results/{call}", Summary: "Read the result of a tool."}, readResult),
+		onSession(sf, serve.Route{Method: "GET", Path: "/api/v1/sessions/{id}/tool-results/{call}/search", Summary: "Search the result of a tool."}, matchResult),
+		onSession(sf, serve.Route{Method: "POST", Path: "/api/v1/sessions/{id}/used", Summary: "Record used contexts and skills."}, used),
+		onSession(sf, serve.Route{Method: "POST", Path: "/api/v1/sessions/{id}/commit", Summary: "Archive the messages."}, commit),
+		onSession(sf, serve.Route{Method: "GET", Path: "/api/v1/sessions/{id}/archives/{archive}", Summary: "Read an archive."}, readArchive),
+		on(serve.Route{Method: "POST", Path: "/api/v1/search/search", Summary: "Search memories or conversations."}, sf.search),
+		on(serve.Route{Method: "POST", Path: "/api/v1/search/find", Summary: "Search without a session."}, sf.search),
+		on(serve.Route{Method: "GET", Path: "/api/v1/tasks/{task}", Summary: "Describe a commit."}, sf.task),
+		on(serve.Route{Method: "GET", Path: "/api/v1/fs/ls", Summary: "List sessions as a folder.", Out: answer[[]node]{}}, sf.ls),
+		on(serve.Route{Method: "DELETE", Path: "/api/v1/fs", Audit: "delete", Summary: "Delete a session by its URI."}, sf.rm),
+		on(serve.Route{Method: "GET", Path: "/api/v1/system/status", Summary: "Describe the sender."}, sf.describe),
 		{Method: "GET", Path: "/health", Summary: "Report that the server is running.", Out: health{}, Public: true, Do: reportHealth},
 	}, sf.elsewhere())}
 }
@@ -95,69 +95,48 @@ type (
 	}
 )
 
-func (sf *surface) open(q *serve.Request) error {
+func (sf *surface) open(q *serve.Request, body sessionBody) (out sessionInfo, err error) {
 	if !q.Principal.May(sf.agent) {
-		return fs.ErrNotExist
-	}
-	var body sessionBody
-	if err := q.Decode(&body); err != nil {
-		return err
+		return out, fs.ErrNotExist
 	}
 	s, err := sf.create(q, body.ID)
 	if err != nil {
-		return err
+		return out, err
 	}
-	return reply(q, sessionInfo{ID: s.Ref().ID, User: sf.user(q), URI: URI(s.Ref())})
+	return sessionInfo{ID: s.Ref().ID, User: sf.user(q), URI: URI(s.Ref())}, nil
 }
 
-func (sf *surface) list(q *serve.Request) error {
+func (sf *surface) list(q *serve.Request, _ none) (out []sessionInfo, err error) {
 	infos, err := q.Sessions(&session.ListOptions{Key: session.Key{Agent: sf.agent}})
-	if err != nil {
-		return err
-	}
-	out := make([]sessionInfo, 0, len(infos))
+	out = make([]sessionInfo, 0, len(infos))
 	for _, i := range infos {
 		out = append(out, sessionInfo{ID: i.ID, User: i.Owner})
 	}
-	return reply(q, out)
+	return out, err
 }
 
-func (sf *surface) get(q *serve.Request) error {
-	create, err := flag(q, "auto_create")
-	if err != nil {
-		return err
-	}
+func (sf *surface) get(q *serve.Request, query sessionQuery) (out sessionInfo, err error) {
 	find := func(q *serve.Request) (*session.Session, error) { return q.Session(sf.agent, q.PathValue("id")) }
-	if create {
+	if query.Create {
 		find = sf.findOrCreate
 	}
 	s, err := find(q)
 	if err != nil {
-		return err
+		return out, err
 	}
 	n, err := sf.counts.of(q.Context(), s)
 	if err != nil {
-		return err
+		return out, err
 	}
 	info, err := s.Info(q.Context())
-	if err != nil {
-		return err
-	}
-	return reply(q, sessionInfo{s.Ref().ID, info.Owner, &n, URI(s.Ref())})
+	return sessionInfo{s.Ref().ID, info.Owner, &n, URI(s.Ref())}, err
 }
 
-func remove(q *serve.Request, s *session.Session) error {
-	if err := retain.Delete(q.Context(), q.Store, s.Ref()); err != nil {
-		return err
-	}
-	return reply(q, sessionInfo{ID: s.Ref().ID})
+func remove(q *serve.Request, s *session.Session, _ none) (out sessionInfo, err error) {
+	return sessionInfo{ID: s.Ref().ID}, retain.Delete(q.Context(), q.Store, s.Ref())
 }
 
-func used(q *serve.Request, s *session.Session) error {
-	var body useBody
-	if err := q.Decode(&body); err != nil {
-		return err
-	}
+func used(q *serve.Request, s *session.Session, body useBody) (out sessionUse, err error) {
 	var uses []memory.Use
 	for _, uri := range body.Contexts {
 		uses = append(uses, memory.Use{URI: uri})
@@ -166,33 +145,27 @@ func used(q *serve.Request, s *session.Session) error {
 		uses = append(uses, memory.Use{Type: "skill", URI: k.URI, Input: k.Input, Output: k.Output, Success: k.Success})
 	}
 	if len(uses) == 0 || slices.ContainsFunc(uses, func(u memory.Use) bool { return u.URI == "" }) {
-		return serve.Invalid("name contexts or a skill by their URIs")
+		return out, serve.Invalid("name contexts or a skill by their URIs")
 	}
 	if err := memory.RecordUse(q.Context(), s, uses...); err != nil {
-		return err
+		return out, err
 	}
 	stats, err := memory.ReadStats(q.Context(), s)
-	if err != nil {
-		return err
-	}
-	return reply(q, sessionUse{s.Ref().ID, stats.Contexts, stats.Skills})
+	return sessionUse{s.Ref().ID, stats.Contexts, stats.Skills}, err
 }
 
-func readArchive(q *serve.Request, s *session.Session) error {
+func readArchive(q *serve.Request, s *session.Session, _ none) (out archive, err error) {
 	name := q.PathValue("archive")
 	chapters, err := memory.Chapters(q.Context(), s)
 	if err != nil {
-		return err
+		return out, err
 	}
 	for _, a := range chapters {
 		if archiveName(a.Name) != name {
 			continue
 		}
 		h, err := memory.ReadChapter(q.Context(), s, a.Name)
-		if err != nil {
-			return err
-		}
-		return reply(q, archive{name, a.Abstract, a.Overview, messagesOf(h.Messages)})
+		return archive{name, a.Abstract, a.Overview, messagesOf(h.Messages)}, err
 	}
-	return fs.ErrNotExist
+	return out, fs.ErrNotExist
 }

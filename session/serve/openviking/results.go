@@ -19,7 +19,7 @@ import (
 
 type (
 	contextQuery struct {
-		Budget int `json:"token_budget"`
+		Budget int `json:"token_budget" default:"128000"`
 	}
 	sessionContext struct {
 		Overview  string         `json:"latest_archive_overview"`
@@ -30,16 +30,16 @@ type (
 	}
 	resultsQuery struct {
 		Tool  string `json:"tool_name"`
-		Limit int    `json:"limit"`
+		Limit int    `json:"limit" default:"50" least:"1"`
 	}
 	resultQuery struct {
-		Offset int `json:"offset"` // in characters
-		Limit  int `json:"limit"`  // -1 means all
+		Offset int `json:"offset"`                           // in characters
+		Limit  int `json:"limit" default:"20000" least:"-1"` // -1 means all
 	}
 	matchQuery struct {
 		Query string `json:"q"`
-		Limit int    `json:"limit"`         // at most 100
-		Chars int    `json:"context_chars"` // on each side, at most 2000
+		Limit int    `json:"limit" default:"20" least:"1"` // at most 100
+		Chars int    `json:"context_chars" default:"300"`  // on each side, at most 2000
 	}
 	toolResults struct {
 		Results []toolResult `json:"tool_results"`
@@ -85,21 +85,17 @@ const (
 // readContext answers with the newest whole turns outside of archives that fit the
 // budget, and with the overview of the last archive if it fits the rest. The newest turn
 // is in the answer even if it exceeds the budget: estimatedTokens is then larger.
-func readContext(q *serve.Request, s *session.Session) error {
-	budget, err := number(q, "token_budget", 128_000, 0)
-	if err != nil {
-		return err
-	}
+func readContext(q *serve.Request, s *session.Session, query contextQuery) (out sessionContext, err error) {
 	h, err := memory.Uncommitted(q.Context(), s)
 	if err != nil {
-		return err
+		return out, err
 	}
 	chapters, err := memory.Chapters(q.Context(), s)
 	if err != nil {
-		return err
+		return out, err
 	}
 	size := func(m transcript.Message) int { return tokens.Estimator{}.Count("", nil, []transcript.Message{m}) }
-	h, _ = rebuild.Fit(h, budget, size)
+	h, _ = rebuild.Fit(h, query.Budget, size)
 	c := sessionContext{Abstracts: []string{}, Messages: messagesOf(h.Messages)}
 	for _, m := range h.Messages {
 		c.Tokens += size(m)
@@ -107,7 +103,7 @@ func readContext(q *serve.Request, s *session.Session) error {
 	active := c.Tokens
 	if n := len(chapters); n > 0 {
 		overview := chapters[n-1].Overview
-		if more := size(transcript.UserText(overview)); c.Tokens+more <= budget {
+		if more := size(transcript.UserText(overview)); c.Tokens+more <= query.Budget {
 			c.Overview, c.Tokens = overview, c.Tokens+more
 		}
 	}
@@ -115,7 +111,7 @@ func readContext(q *serve.Request, s *session.Session) error {
 		"totalArchives": len(chapters), "includedArchives": 0, "droppedArchives": len(chapters), "failedArchives": 0,
 		"activeTokens": active, "archiveTokens": c.Tokens - active,
 	}
-	return reply(q, c)
+	return c, nil
 }
 
 // resultsOf returns the results of tools in the conversation, in order.
@@ -136,22 +132,15 @@ func resultsOf(ctx context.Context, s *session.Session) (results []toolResult, e
 	return results, err
 }
 
-func listResults(q *serve.Request, s *session.Session) error {
-	limit, err := number(q, "limit", 50, 1)
-	if err != nil {
-		return err
-	}
+func listResults(q *serve.Request, s *session.Session, query resultsQuery) (out toolResults, err error) {
 	all, err := resultsOf(q.Context(), s)
-	if err != nil {
-		return err
-	}
-	found, tool := []toolResult{}, q.URL.Query().Get("tool_name")
+	found := []toolResult{}
 	for _, r := range all {
-		if len(found) < limit && r.Name == cmp.Or(tool, r.Name) {
+		if len(found) < query.Limit && r.Name == cmp.Or(query.Tool, r.Name) {
 			found = append(found, r)
 		}
 	}
-	return reply(q, toolResults{found})
+	return toolResults{found}, err
 }
 
 // resultOf returns the result of the call in the path.
@@ -168,57 +157,40 @@ func resultOf(q *serve.Request, s *session.Session) (last toolResult, err error)
 	return last, err
 }
 
-func readResult(q *serve.Request, s *session.Session) error {
-	offset, err := number(q, "offset", 0, 0)
-	if err != nil {
-		return err
-	}
-	limit, err := number(q, "limit", 20_000, -1)
-	if err != nil {
-		return err
-	}
+func readResult(q *serve.Request, s *session.Session, query resultQuery) (out toolText, err error) {
 	r, err := resultOf(q, s)
 	if err != nil {
-		return err
+		return out, err
 	}
 	end := r.Chars
-	if limit >= 0 && limit < r.Chars-offset {
-		end = offset + limit
+	if query.Limit >= 0 && query.Limit < r.Chars-query.Offset {
+		end = query.Offset + query.Limit
 	}
-	text := string([]rune(r.text)[min(offset, end):end])
-	return reply(q, toolText{r.ID, text, offset, limit, unit, r.Chars, end < r.Chars, r})
+	text := string([]rune(r.text)[min(query.Offset, end):end])
+	return toolText{r.ID, text, query.Offset, query.Limit, unit, r.Chars, end < r.Chars, r}, nil
 }
 
-func matchResult(q *serve.Request, s *session.Session) error {
-	query := q.URL.Query().Get("q")
-	limit, err := number(q, "limit", 20, 1)
-	if err == nil && query == "" {
-		err = serve.Invalid("the parameter q is empty")
-	}
-	if err != nil {
-		return err
-	}
-	around, err := number(q, "context_chars", 300, 0)
-	if err != nil {
-		return err
+func matchResult(q *serve.Request, s *session.Session, query matchQuery) (out toolMatches, err error) {
+	if query.Query == "" {
+		return out, serve.Invalid("the parameter q is empty")
 	}
 	r, err := resultOf(q, s)
 	if err != nil {
-		return err
+		return out, err
 	}
-	around = min(around, maxAround)
+	around := min(query.Chars, maxAround)
 	found, runes, at, size := []toolMatch{}, []rune(r.text), 0, 0
 	rest := r.text
-	for len(found) < min(limit, maxMatches) && size < maxSnippets {
-		before, after, ok := strings.Cut(rest, query)
+	for len(found) < min(query.Limit, maxMatches) && size < maxSnippets {
+		before, after, ok := strings.Cut(rest, query.Query)
 		if !ok {
 			break
 		}
 		at += utf8.RuneCountInString(before)
-		end := at + utf8.RuneCountInString(query)
+		end := at + utf8.RuneCountInString(query.Query)
 		from, to := max(0, at-around), min(len(runes), end+around)
 		found = append(found, toolMatch{at, unit, string(runes[from:to])})
 		rest, at, size = after, end, size+to-from
 	}
-	return reply(q, toolMatches{r.ID, found})
+	return toolMatches{r.ID, found}, nil
 }

@@ -41,22 +41,17 @@ const maxHits = 100
 // search searches Options.Memory, and also the session of the query if it names one.
 // Without Options.Memory it searches the conversation of that session, or else of all
 // sessions that the principal may see.
-func (sf *surface) search(q *serve.Request) error {
+func (sf *surface) search(q *serve.Request, body queryBody) (out searchResult, err error) {
 	if !q.Principal.May(sf.agent) {
-		return fs.ErrNotExist
-	}
-	var body queryBody
-	if err := q.Decode(&body); err != nil {
-		return err
+		return out, fs.ErrNotExist
 	}
 	if body.Mode != "" && body.Mode != "list" {
-		return absent("search has no assembled context: use the mode list")
+		return out, absent("search has no assembled context: use the mode list")
 	}
 	var s *session.Session
-	var err error
 	if body.Session != "" {
 		if s, err = q.Session(sf.agent, body.Session); err != nil {
-			return err
+			return out, err
 		}
 	}
 	f := finding{searchResult: searchResult{[]result{}, []result{}, []result{}, 0}, target: body.Target, limit: min(cmp.Or(max(body.Limit, 0), 10), maxHits)}
@@ -65,10 +60,7 @@ func (sf *surface) search(q *serve.Request) error {
 	} else {
 		err = f.said(q, body.Query, sf.agent, s)
 	}
-	if err != nil {
-		return err
-	}
-	return reply(q, f.searchResult)
+	return f.searchResult, err
 }
 
 // A finding collects the hits of one search.

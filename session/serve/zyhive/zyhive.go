@@ -38,7 +38,7 @@ func New() serve.Surface {
 }
 
 func fail(q *serve.Request, p *serve.Problem) {
-	q.JSON(p.Status, map[string]string{"error": p.Title, "code": p.Code})
+	q.JSON(p.Status, map[string]string{"error": p.Error(), "code": p.Code})
 }
 
 const mediaEvents, mediaEither = "text/event-stream", "application/json, application/jsonl"

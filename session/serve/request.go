@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
-	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -20,135 +18,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/exchange"
-	"github.com/convolog/convolog/session/memory"
 )
-
-// A Route is a method and a path that the server answers.
-type Route struct {
-	Method  string `json:"method"`
-	Path    string `json:"path"` // in the form of the patterns of net/http
-	Summary string `json:"summary"`
-	Admin   bool   `json:"admin,omitempty"` // for administrators who may use all agents
-	Answers bool   `json:"-"`               // queues texts: 501 without a responder, 503 while the server stops
-
-	// Do answers a request. An error becomes a problem; after the first byte of an
-	// answer it cuts the connection.
-	Do func(*Request) error `json:"-"`
-
-	// Audit names an action on whole sessions, such as delete or export. The server logs
-	// each such request with its owner. Empty means no such action.
-	Audit string `json:"-"`
-
-	// In and Out have the types of the request and of its answer in JSON, for /openapi.json.
-	// A GET or DELETE takes the members of In as parameters. Media lists the media types of
-	// the answer, separated by ", "; empty means application/json.
-	In    any    `json:"-"`
-	Out   any    `json:"-"`
-	Media string `json:"-"`
-
-	// Public routes need no key and take no body. The answer contains no data of the store.
-	Public bool `json:"-"`
-}
-
-// A Request is a request of a principal, for one goroutine. Its body was read: see
-// [Request.Decode].
-type Request struct {
-	*http.Request
-	Principal Principal
-	Store     *session.Store      // limited to the principal's owner; not limited for administrators
-	Memory    *memory.Store       // Options.Memory, with the memories of all owners; may be nil
-	Writer    http.ResponseWriter // for answers that are not JSON; it gives each part Options.Patience
-	Began     time.Time
-
-	w    *writer
-	sv   *Server
-	to   Route
-	data []byte // the body
-	size int64  // the bytes that the body holds of the limit for all bodies
-	busy bool   // counted among the requests of the principal
-
-	found   bool        // a route matches
-	unknown http.Header // if no route matches, the headers that net/http set
-}
-
-func (sv *Server) newRequest(w http.ResponseWriter, r *http.Request) *Request {
-	cut := &writer{ResponseWriter: w, patience: sv.opts.Patience}
-	return &Request{Request: r, Memory: sv.opts.Memory, Writer: cut, Began: time.Now(), w: cut, sv: sv}
-}
-
-// An endpoint answers the requests of a route.
-type endpoint struct {
-	sv    *Server
-	route Route
-	fail  func(*Request, *Problem)
-}
-
-// ServeHTTP answers a request. A path without a route gets 404.
-func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	maps.Copy(w.Header(), always)
-	if r.Body != nil && r.Body != http.NoBody {
-		// Even a body that no route reads may come slowly.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sv.opts.Patience))
-	}
-	if sv.preflight(w, r) {
-		return
-	}
-	q := sv.newRequest(w, r)
-	sv.mux.ServeHTTP(lookup{q}, r)
-	if q.found {
-		return
-	}
-	err := errNoRoute
-	if allow := q.unknown.Get("Allow"); allow != "" {
-		w.Header().Set("Allow", allow)
-		err = errMethod
-	}
-	endpoint{sv: sv, route: Route{Path: "none"}}.refuse(q, err)
-}
-
-// always are the headers of all answers.
-var always = http.Header{
-	"Cache-Control":           {"no-store"},
-	"X-Content-Type-Options":  {"nosniff"},
-	"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
-}
-
-// A lookup is a ResponseWriter that finds the route of a request. If no route matches,
-// net/http answers to the lookup, which keeps the headers and drops the rest.
-type lookup struct{ q *Request }
-
-func (l lookup) Header() http.Header {
-	if l.q.unknown == nil {
-		l.q.unknown = http.Header{}
-	}
-	return l.q.unknown
-}
-
-func (l lookup) Write(data []byte) (int, error) { return len(data), nil }
-
-func (l lookup) WriteHeader(int) {}
-
-// ServeHTTP answers a request of the route.
-func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != e.route.Method { // HEAD, which GET patterns of net/http also match
-		w.Header().Set("Allow", e.route.Method)
-		return
-	}
-	q := w.(lookup).q // Server.ServeHTTP passes a lookup
-	q.found, q.to = true, e.route
-	defer q.leave()
-	err := q.admit(e.route)
-	if err == nil && e.route.Answers {
-		err = e.sv.takes()
-	}
-	if err == nil {
-		err = e.route.Do(q)
-		e.audit(q, err)
-	}
-	if err != nil {
-		e.refuse(q, err)
-	}
-}
 
 // admit finds the principal, checks the request and reads the body.
 func (q *Request) admit(route Route) (err error) {
@@ -159,10 +29,10 @@ func (q *Request) admit(route Route) (err error) {
 		return nil
 	}
 	if q.sv.isCrossSite(q.Request) {
-		return errCrossSite
+		return errForbidden // a web page of another site
 	}
 	if q.Principal, err = q.sv.principal(q.Request); err != nil {
-		return errors.Join(errUnauthorized, err)
+		return err
 	}
 	if route.Admin && !q.Principal.mayAll() {
 		return errForbidden
@@ -210,6 +80,15 @@ func (q *Request) demand(creates bool) error {
 		return errQuota
 	}
 	return nil
+}
+
+// reportRefusal reports an unknown sender, or a request that the sender may not make.
+func (q *Request) reportRefusal(p *Problem) {
+	if left, due := q.sv.refusals.due(time.Now()); due {
+		q.sv.opts.Logger.Warn("serve: refused", "method", q.to.Method, "route", q.to.Path, "code", p.Code,
+			"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
+		q.sv.store.Audit(q.Context(), session.Action{Name: "refuse", Owner: q.Principal.Owner, Err: p})
+	}
 }
 
 // enter counts the request among the requests of its owner until leave. Administrators
@@ -319,53 +198,6 @@ func (q *Request) has(media string) bool {
 	return err == nil && said == media
 }
 
-// refuse answers with a problem, and logs the cause of an internal problem.
-func (e endpoint) refuse(q *Request, err error) {
-	p := problemOf(err)
-	if p == errInternal && q.Context().Err() == nil { // otherwise the client left
-		e.sv.opts.Logger.Error("serve: a request failed", "method", e.route.Method, "route", e.route.Path, "err", discreet(err))
-	}
-	if p == errWho || p == errForbidden {
-		if left, due := e.sv.refusals.due(time.Now()); due {
-			e.sv.opts.Logger.Warn("serve: refused", "method", e.route.Method, "route", e.route.Path, "code", p.Code,
-				"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
-			e.sv.store.Audit(q.Context(), session.Action{Name: "refuse", Owner: q.Principal.Owner, Err: p})
-		}
-	}
-	if q.w.begun { // the client sees that the answer is not whole
-		panic(http.ErrAbortHandler)
-	}
-	if q.Body != nil { // a client that still sends reads the answer only afterwards
-		_, _ = io.CopyN(io.Discard, q.Body, 256<<10)
-	}
-	switch p {
-	case errFull:
-		q.w.Header().Set("Retry-After", "5")
-	case errWho:
-		q.w.Header().Set("WWW-Authenticate", "Bearer")
-	}
-	if e.fail != nil {
-		e.fail(q, p)
-		return
-	}
-	q.w.Header().Set("Content-Type", "application/problem+json")
-	q.JSON(p.Status, p)
-}
-
-// audit logs a request of a route that acts on whole sessions. The store reports the action
-// to its own Options.Audit.
-func (e endpoint) audit(q *Request, err error) {
-	outcome := "done"
-	if err != nil {
-		outcome = problemOf(err).Code
-	}
-	if e.route.Audit == "" || outcome == errNotFound.Code { // any client can name sessions that do not exist
-		return
-	}
-	e.sv.opts.Logger.Info("serve: audit", "action", e.route.Audit, "agent", q.PathValue("agent"), "session", q.PathValue("id"),
-		"owner", q.Principal.Owner, "admin", q.Principal.Admin, "outcome", outcome)
-}
-
 // JSON answers with a status and with v as JSON.
 func (q *Request) JSON(status int, v any) {
 	if q.w.Header().Get("Content-Type") == "" {
@@ -411,17 +243,22 @@ func (q *Request) Create(agent, id string) (*session.Session, error) {
 			return s, err
 		}
 	}
+	id = cmp.Or(id, uuid.Must(uuid.NewV7()).String())
+	s, err := q.create(session.Key{Agent: agent, Channel: "http", Peer: id}, session.CreateOptions{ID: id, Owner: q.Principal.Owner})
+	if again && errors.Is(err, fs.ErrExist) {
+		return q.Session(agent, id)
+	}
+	return s, err
+}
+
+// create makes a session if Options.Admit allows it.
+func (q *Request) create(key session.Key, opts session.CreateOptions) (*session.Session, error) {
 	if err := q.demand(true); err != nil {
 		return nil, err
 	}
-	id = cmp.Or(id, uuid.Must(uuid.NewV7()).String())
-	key := session.Key{Agent: agent, Channel: "http", Peer: id}
-	s, err := q.Store.Create(q.Context(), key, &session.CreateOptions{ID: id, Owner: q.Principal.Owner})
+	s, err := q.Store.Create(q.Context(), key, &opts)
 	if _, ok := errors.AsType[*driver.NameError](err); ok {
 		return nil, Invalid("the ID or the agent is not a valid name")
-	}
-	if again && errors.Is(err, fs.ErrExist) {
-		return q.Session(agent, id)
 	}
 	return s, err
 }
@@ -444,23 +281,38 @@ func (q *Request) FindOrCreate(agent, id string) (*session.Session, error) {
 
 // find returns a session of the principal's owner, or for administrators without an owner.
 func (q *Request) find(agent, id string) (s *session.Session, err error) {
-	if q.Principal.Admin && q.Principal.Owner != "" {
-		all := q.Store
-		if q.Store, err = all.Scope(q.Principal.Owner); err == nil {
-			s, err = q.Session(agent, id)
+	if !q.Principal.Admin {
+		return q.Session(agent, id)
+	}
+	if agent, err = q.agent(agent); err != nil {
+		return nil, err
+	}
+	stores := []*session.Store{q.Store}
+	if q.Principal.Owner != "" {
+		own, err := q.Store.Scope(q.Principal.Owner)
+		if err != nil {
+			return nil, err
 		}
-		if q.Store = all; !errors.Is(err, fs.ErrNotExist) {
-			return s, err
+		stores = []*session.Store{own, q.Store}
+	}
+	exact := func(ctx context.Context, st *session.Store, ref session.Ref) (*session.Session, error) {
+		return st.Get(ctx, ref)
+	}
+	for _, look := range []func(context.Context, *session.Store, session.Ref) (*session.Session, error){exact, exchange.Find} { // Find takes long if the ID is missing
+		for _, st := range stores {
+			s, err = look(q.Context(), st, session.Ref{Agent: agent, ID: id})
+			if err == nil && st == q.Store {
+				var info session.Info
+				if info, err = s.Info(q.Context()); err == nil && info.Owner != "" {
+					err = fs.ErrNotExist
+				}
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return s, err
+			}
 		}
 	}
-	if s, err = q.Session(agent, id); err != nil || !q.Principal.Admin {
-		return s, err
-	}
-	info, err := s.Info(q.Context())
-	if err == nil && info.Owner != "" {
-		err = fs.ErrNotExist
-	}
-	return s, err
+	return nil, err
 }
 
 // Sessions lists the selected sessions that the principal may see.
@@ -472,4 +324,23 @@ func (q *Request) Sessions(opts *session.ListOptions) ([]session.Info, error) {
 	}
 	infos, err := q.Store.List(q.Context(), opts)
 	return slices.DeleteFunc(infos, func(i session.Info) bool { return !q.Principal.May(i.Agent) }), err
+}
+
+func (q *Request) once() (cond session.Cond) {
+	if key := q.Header.Get("Idempotency-Key"); key != "" {
+		cond.Idem = "http:" + key
+	}
+	return cond
+}
+
+func (q *Request) lastEventID() string {
+	return or(q.Header.Get("Last-Event-ID"), q.URL.Query().Get("lastEventId"))
+}
+
+// described returns the description of a session, or err.
+func (q *Request) described(s *session.Session, err error) (session.Info, error) {
+	if err != nil {
+		return session.Info{}, err
+	}
+	return s.Info(q.Context())
 }
