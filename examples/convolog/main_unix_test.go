@@ -166,6 +166,7 @@ func TestCommands(t *testing.T) {
 	url := server.URL + "&schema=" + crand.Text()
 	convolog(t, 0, "session", "new", "main:cli:user", "--id", "alpha", "--url", url)
 	convolog(t, 0, "session", "add-message", "alpha", "--role", "user", "--content", "What does Porto cost?", "--url", url)
+	require.Contains(t, convolog(t, 0, "prune", "--max-bytes", "100000", "-n", "--url", url), "0 of 1 sessions")
 	for _, args := range [][]string{{"session", "list"}, {"pending"}, {"session", "show", "alpha"}, {"session", "search", "porto"}, {"session", "export", "alpha"}, {"doctor"}, {"session", "archive", "alpha"}} {
 		require.Contains(t, convolog(t, 0, append(args, "--url", url)...), map[bool]string{true: "alpha", false: ""}[args[len(args)-1] == "list" || args[0] == "pending"])
 	}

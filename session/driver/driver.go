@@ -234,6 +234,10 @@ type Row struct {
 	// List sets it.
 	Current bool `json:"-"`
 
+	// Bytes is the size of all lines with their newlines, also in an archive. Only Get,
+	// Load and List set it, and only if Size does not count bytes.
+	Bytes int64 `json:"-"`
+
 	// Stale reports that the session may have lines after Size. Only List sets it.
 	Stale bool `json:"-"`
 }

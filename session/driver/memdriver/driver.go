@@ -370,7 +370,7 @@ func (d *memory) Put(ctx context.Context, row driver.Row) error {
 	if row.Rev < s.row.Rev {
 		return nil // it was made of lines that were replaced
 	}
-	row.Owner, row.Key, row.Gen, row.Archived = s.row.Owner, s.row.Key, s.row.Gen, false
+	row.Owner, row.Key, row.Gen, row.Archived, row.Bytes = s.row.Owner, s.row.Key, s.row.Gen, false, s.row.Bytes
 	row.Labels = slices.Clone(row.Labels)
 	s.row = row
 	return nil

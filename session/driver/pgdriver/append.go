@@ -14,8 +14,8 @@ import (
 // callAppend yields one record, which only a prepared statement can read, in binary form.
 // callAppendFrom yields a table and costs more.
 const (
-	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
-	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
+	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)"
+	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)"
 )
 
 // An outcome is the result of the SQL function append.
@@ -187,7 +187,7 @@ func (d *Driver) send(ctx context.Context, q interface {
 	}
 	c.attempt = newAttempt()
 	l := &c.lines
-	args := d.args(ctx, []any{c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data})
+	args := d.args(ctx, []any{c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data, l.bytes})
 	if args[0] == pgx.QueryExecModeCacheStatement {
 		return q.QueryRow(ctx, d.sql.Replace(callAppend), args...).Scan(c.out.fields())
 	}

@@ -84,9 +84,9 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	}
 	var status string
 	var body *int64
-	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)",
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
 		key.Agent, row.ID, []byte(key.Owner), []byte(key.Key), ownedHash(key), row.Gen, row.Rev, d.sync, lockWait(ctx), seconds, nanoseconds, text, only,
-		l.ids, l.data, base, rev, given)
+		l.ids, l.data, l.bytes, base, rev, given)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
 		// Only this call knows the ID of its first line. A session is created with all its

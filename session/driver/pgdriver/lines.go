@@ -38,8 +38,9 @@ func place(c driver.Cursor, body int64) (lines int64, err error) {
 
 // lines are lines to insert, as arguments of SQL functions.
 type lines struct {
-	ids  []string
-	data [][]byte
+	ids   []string
+	data  [][]byte
+	bytes int64 // with newlines
 }
 
 var (
@@ -72,6 +73,7 @@ func linesOf(all []driver.Line) (lines, error) {
 			return l, err
 		}
 		l.ids, l.data = append(l.ids, line.ID), append(l.data, line.Data)
+		l.bytes += int64(len(line.Data)) + 1
 	}
 	return l, nil
 }

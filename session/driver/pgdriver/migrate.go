@@ -12,7 +12,7 @@ import (
 var schema string
 
 // oldest is the version of the tables that schema makes. Older tables are not migrated.
-const oldest = 2
+const oldest = 3
 
 // migrations make the tables and then migrate them from each version to the next. They only
 // add, so that older drivers can use newer tables, until min_writer excludes them.

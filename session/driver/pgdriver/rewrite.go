@@ -80,9 +80,9 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 		return 0, err
 	}
 	old := s.body
-	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = pg_catalog.nextval('{s}.bodies'), lines = $3, rev = $4,
-		updated_s = $5, updated_ns = $6, row = $7 WHERE agent = $1 AND id = $2 RETURNING body`),
-		s.d.args(s.ctx, []any{s.row.Agent, s.row.ID, len(all), h.Rev, seconds, nanoseconds, text})...)
+	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = pg_catalog.nextval('{s}.bodies'), lines = $3, bytes = $4, rev = $5,
+		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`),
+		s.d.args(s.ctx, []any{s.row.Agent, s.row.ID, len(all), l.bytes, h.Rev, seconds, nanoseconds, text})...)
 	if err := row.Scan(&s.body); err != nil {
 		return 0, err
 	}

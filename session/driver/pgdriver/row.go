@@ -12,7 +12,7 @@ import (
 )
 
 // rowColumns are the columns for readRow.
-const rowColumns = "t.agent, t.id, t.owner, t.key, t.gen, t.rev, t.archived, t.row"
+const rowColumns = "t.agent, t.id, t.owner, t.key, t.gen, t.rev, t.archived, t.bytes, t.row"
 
 // isCurrent is an SQL condition that is true for the current session of a key.
 const isCurrent = `(NOT t.archived AND t.gen > 0 AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
@@ -22,17 +22,17 @@ const isCurrent = `(NOT t.archived AND t.gen > 0 AND t.gen = (SELECT max(o.gen) 
 func readRow(r pgx.Row, more ...any) (row driver.Row, err error) {
 	var agent, id string
 	var owner, key, text []byte
-	var gen int64
+	var gen, bytes int64
 	var rev int
 	var archived bool
-	if err = r.Scan(append([]any{&agent, &id, &owner, &key, &gen, &rev, &archived, &text}, more...)...); err != nil {
+	if err = r.Scan(append([]any{&agent, &id, &owner, &key, &gen, &rev, &archived, &bytes, &text}, more...)...); err != nil {
 		return row, missing(err)
 	}
 	if err := json.Unmarshal(text, &row); err != nil {
 		row = driver.Row{} // package session reads the rest from the lines
 	}
 	row.Agent, row.ID, row.Owner, row.Key = agent, id, string(owner), string(key)
-	row.Gen, row.Rev, row.Archived = gen, rev, archived
+	row.Gen, row.Rev, row.Archived, row.Bytes = gen, rev, archived, bytes
 	return row, nil
 }
 

@@ -1,4 +1,4 @@
--- Version 2. {s} is the quoted name of the schema.
+-- Version 3. {s} is the quoted name of the schema.
 
 CREATE TABLE {s}.versions (
 	version    integer PRIMARY KEY, -- of the schema
@@ -22,6 +22,7 @@ CREATE TABLE {s}.sessions (
 	id         text COLLATE "C" NOT NULL,
 	body       bigint NOT NULL UNIQUE DEFAULT nextval('{s}.bodies'), -- names the lines; a rewrite gives another one
 	lines      bigint NOT NULL,
+	bytes      bigint NOT NULL, -- of the lines with their newlines, before any compression
 	owner      bytea NOT NULL, -- empty if there is none; text may hold no NUL
 	key        bytea NOT NULL,
 	key_hash   bytea NOT NULL,
@@ -113,7 +114,7 @@ END $$;
 -- written.
 CREATE FUNCTION {s}.append(
 	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text, p_wait text, p_attempt uuid,
-	p_at bigint, p_ids text[], p_data bytea[],
+	p_at bigint, p_ids text[], p_data bytea[], p_bytes bigint,
 	OUT o_status text, OUT o_body bigint, OUT o_start bigint, OUT o_end bigint
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -147,7 +148,7 @@ BEGIN
 		o_status := 'full';
 		RETURN;
 	END IF;
-	UPDATE {s}.sessions t SET lines = o_end
+	UPDATE {s}.sessions t SET lines = o_end, bytes = t.bytes + p_bytes
 		WHERE t.ctid = s.ctid -- it is locked, so it has not moved
 			AND NOT EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt);
 	IF NOT FOUND THEN
@@ -168,7 +169,7 @@ END $$;
 CREATE FUNCTION {s}.create(
 	p_agent text, p_id text, p_owner bytea, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text, p_wait text,
 	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
-	p_ids text[], p_data bytea[], p_base text, p_base_rev integer, p_given boolean,
+	p_ids text[], p_data bytea[], p_bytes bigint, p_base text, p_base_rev integer, p_given boolean,
 	OUT o_status text, OUT o_body bigint
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -194,8 +195,8 @@ BEGIN
 			RETURN;
 		END IF;
 	END IF;
-	INSERT INTO {s}.sessions (agent, id, lines, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
-		VALUES (p_agent, p_id, cardinality(p_data), p_owner, p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
+	INSERT INTO {s}.sessions (agent, id, lines, bytes, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
+		VALUES (p_agent, p_id, cardinality(p_data), p_bytes, p_owner, p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
 		ON CONFLICT (agent, id) DO NOTHING RETURNING body INTO o_body;
 	IF o_body IS NULL THEN
 		o_status := 'exists';
@@ -242,7 +243,7 @@ BEGIN
 		o_status := 'full';
 	ELSE
 		PERFORM {s}.insert_lines(s.body, s.lines, ARRAY[p_line_id], ARRAY[p_data]);
-		UPDATE {s}.sessions t SET lines = s.lines + 1, gen = p_gen WHERE t.agent = p_agent AND t.id = p_id;
+		UPDATE {s}.sessions t SET lines = s.lines + 1, bytes = t.bytes + octet_length(p_data) + 1, gen = p_gen WHERE t.agent = p_agent AND t.id = p_id;
 		UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = v_hash;
 		o_status := 'ok';
 	END IF;
