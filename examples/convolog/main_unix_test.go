@@ -54,7 +54,7 @@ func copier(name, url string) error {
 	if err != nil {
 		return err
 	}
-	to, kept, err := postgres.Open(ctx, url)
+	to, kept, err := postgres.Open(ctx, url, false)
 	if err != nil {
 		return err
 	}
@@ -175,10 +175,28 @@ func TestCommands(t *testing.T) {
 	require.Contains(t, convolog(t, 3, "session", "list", "--url", "postgres://127.0.0.1:1/none"), "none")
 }
 
+// A mistyped schema is an error of a command that needs a store, and makes no tables.
+func TestMistypedSchema(t *testing.T) {
+	schema := crand.Text()
+	url := server.URL + "&schema=" + schema
+	for _, args := range [][]string{
+		{"session", "list"}, {"session", "show", "a"}, {"session", "title", "a", "b"}, {"pending"}, {"doctor"}, {"prune", "--max-sessions", "1"},
+	} {
+		require.Contains(t, convolog(t, 3, append(args, "--url", url)...), `schema "`+schema+`": it holds no store`, args)
+	}
+	dir := t.TempDir()
+	require.Contains(t, convolog(t, 3, "copy", url, dir), "it holds no store")
+	convolog(t, 0, "session", "new", "--dir", dir)
+	require.Contains(t, convolog(t, 0, "copy", "-n", dir, url), "1 session")
+	require.Contains(t, convolog(t, 3, "session", "list", "--url", url), "it holds no store")
+	convolog(t, 0, "session", "new", "--url", url)
+	convolog(t, 0, "session", "list", "--url", url)
+}
+
 // A held call in a database is approved once.
 func TestInbox(t *testing.T) {
 	url := server.URL + "&schema=" + crand.Text()
-	store, _, err := postgres.Open(t.Context(), url)
+	store, _, err := postgres.Open(t.Context(), url, false)
 	require.NoError(t, err)
 	s, err := store.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{ID: "alpha"})
 	require.NoError(t, err)

@@ -24,9 +24,12 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Schema is the schema of the tables; empty means "convolog". Open makes a missing
-	// schema. The name has at most 63 bytes, and no quote, dollar sign, '{', backslash or
+	// schema, unless Existing is set. The name has at most 63 bytes, and no quote, dollar sign, '{', backslash or
 	// control character.
 	Schema string
+	// Existing makes Open fail with an error that matches [fs.ErrNotExist] if the schema
+	// holds no store, and make nothing. It is for programs that only read.
+	Existing bool
 	// Async acknowledges appends before the server has put them on stable storage, and
 	// allows a server that never does so (fsync or synchronous_commit off). A crash of the
 	// server may lose the last of these appends, in order. Delete, Rewrite and other
@@ -65,8 +68,8 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-// Open returns a driver on a database, and makes its tables or brings them up to date. The
-// caller closes the pool, after the driver.
+// Open returns a driver on a database, and makes missing tables unless Options.Existing is
+// set. The caller closes the pool, after the driver.
 //
 // Unless Options.Async is set, Open fails if fsync or synchronous_commit is off: a crash of
 // the server could then lose acknowledged commits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,28 @@ func TestStatementsForgotten(t *testing.T) {
 			require.NoError(t, d.Close())
 		})
 	}
+}
+
+// With Existing, Open makes nothing, and a role that may only read can use it.
+func TestExisting(t *testing.T) {
+	pool := poolOf(t, server)
+	opts := &pgdriver.Options{Schema: newSchema(t, pool), Existing: true}
+	missing := func() {
+		t.Helper()
+		_, err := pgdriver.Open(t.Context(), pool, opts)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.ErrorContains(t, err, opts.Schema)
+	}
+	missing()
+	_, err := pool.Exec(t.Context(), "CREATE SCHEMA "+opts.Schema) // fails if Open has made it
+	require.NoError(t, err)
+	missing()
+	require.NoError(t, opened(t, pool, opts.Schema).Close())
+	reader := poolWith(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
+	d, err := pgdriver.Open(t.Context(), reader, opts)
+	require.NoError(t, err)
+	require.Equal(t, []string{"session"}, idsOf(t, d))
+	require.NoError(t, d.Close())
 }
 
 // A role that may not create tables gets an error with the way out, and works after that.

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // for the schema
 	"fmt"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -42,6 +43,9 @@ func (d *Driver) migrate(ctx context.Context) error {
 			FROM pg_namespace n WHERE n.nspname = $1`, pgx.QueryExecModeExec, d.opts.Schema)
 		if err := row.Scan(&made, &there); err != nil {
 			return err
+		}
+		if !there && d.opts.Existing {
+			return fmt.Errorf("it holds no store: correct the name of the schema, or make a store there first: %w", fs.ErrNotExist)
 		}
 		if !made { // IF NOT EXISTS would require CREATE even for an existing schema
 			if err := exec("CREATE SCHEMA {s}"); err != nil {
