@@ -136,7 +136,7 @@ func (d *memory) findLines(ctx context.Context, op string, ref driver.Ref, at dr
 	}
 	was := d.bodies[ref]
 	d.bodies[ref] = s.body
-	if was != 0 && was != s.body || at > 0 && at&^maxLines != s.body {
+	if was != 0 && was != s.body || max(at, ^at) > 0 && max(at, ^at)&^maxLines != s.body {
 		d.storage.mu.Unlock()
 		return nil, fail(op, ref, driver.ErrReplaced)
 	}

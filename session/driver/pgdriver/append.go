@@ -85,7 +85,7 @@ func (d *Driver) sendAlone(ctx context.Context, c *call) error {
 // row of the session until the end of the transaction.
 func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) error {
 	return d.transaction(ctx, func(tx pgx.Tx) error {
-		c.at = driver.Anywhere
+		c.at = min(c.at, ^c.at)
 		c.lines, _ = linesOf(nil)
 		if err := d.send(ctx, tx, c); err != nil || c.out.status != "ok" {
 			return err
@@ -176,14 +176,11 @@ func (d *Driver) send(ctx context.Context, q interface {
 }, c *call,
 ) error {
 	body, at := c.body, int64(driver.Anywhere)
+	if known := max(c.at, ^c.at); known > 0 {
+		body = int64(known) >> lineBits
+	}
 	if c.at >= 0 {
-		if body == 0 {
-			body = int64(c.at) >> lineBits
-		}
-		var err error
-		if at, err = place(c.at, body); err != nil {
-			return verdict{err}
-		}
+		at = int64(c.at) & maxLines
 	}
 	c.attempt = newAttempt()
 	l := &c.lines

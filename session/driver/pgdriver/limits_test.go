@@ -140,6 +140,33 @@ func TestStatementsForgotten(t *testing.T) {
 	}
 }
 
+// An append of a caller that has read lines that were replaced since fails, even if the
+// driver has reported the replacement to another caller.
+func TestReplacementReportedToAnotherCall(t *testing.T) {
+	pool := poolOf(t, server)
+	schema := newSchema(t, pool)
+	here, there := opened(t, pool, schema), opened(t, pool, schema)
+	res, err := here.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
+	require.NoError(t, err)
+	require.NoError(t, there.Delete(t.Context(), driver.Anywhere, ref))
+	_, err = there.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
+	require.NoError(t, err)
+	appendAt := func(at driver.Cursor) error {
+		_, err := here.Append(t.Context(), ref, []driver.Line{lineOf("b")}, at, func(context.Context, driver.Cursor) ([]driver.Line, error) {
+			return []driver.Line{lineOf("c")}, nil
+		})
+		return err
+	}
+	require.ErrorIs(t, appendAt(driver.Anywhere), driver.ErrReplaced)
+	for _, at := range []driver.Cursor{^res.End, res.End} {
+		require.ErrorIs(t, appendAt(at), driver.ErrReplaced)
+	}
+	require.Equal(t, []string{"session"}, idsOf(t, here))
+	require.NoError(t, appendAt(driver.Anywhere))
+	require.NoError(t, here.Close())
+	require.NoError(t, there.Close())
+}
+
 // With Existing, Open makes nothing, and a role that may only read can use it.
 func TestExisting(t *testing.T) {
 	pool := poolOf(t, server)
