@@ -51,46 +51,36 @@ type call struct {
 // If the connection is lost before the server answers, Append waits for the server and
 // checks whether the lines were written. After half a minute it gives up with an
 // [*UnknownError].
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (res driver.Result, err error) {
 	lines, err := linesOf(all)
 	if err != nil {
-		return driver.Result{}, fail("append", ref, err)
+		return res, fail("append", ref, err)
 	}
-	res, err := d.append(d.joining(ctx), ref, func(ctx context.Context, c *call) error {
-		c.at, c.lines = at, lines
-		if decide == nil || len(all) > 0 {
-			if err := d.sendAlone(ctx, c); err != nil || decide == nil || c.out.status != "conflict" {
-				return err
+	err = d.on(ctx, "append", ref, func() (err error) {
+		res, err = d.append(d.joining(ctx), ref, func(ctx context.Context, c *call) error {
+			c.at, c.lines = at, lines
+			if decide == nil || len(all) > 0 {
+				if err := d.send(ctx, c); err != nil || decide == nil || c.out.status != "conflict" {
+					return err
+				}
 			}
-		}
-		return d.decided(ctx, c, decide)
-	})
-	return res, fail("append", ref, err)
-}
-
-// sendAlone sends a call, in a transaction of its own unless ctx belongs to one.
-func (d *Driver) sendAlone(ctx context.Context, c *call) error {
-	if tx, ok := d.inside(ctx); ok {
-		return d.send(ctx, tx, c)
-	}
-	conn, err := d.acquire(ctx)
-	if err != nil {
+			return d.decided(ctx, c, decide)
+		})
 		return err
-	}
-	defer conn.Release()
-	return d.send(ctx, conn, c)
+	})
+	return res, err
 }
 
 // decided appends the lines that decide returns. It first appends no lines, which locks the
 // row of the session until the end of the transaction.
 func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) error {
-	return d.transaction(ctx, func(tx pgx.Tx) error {
+	return d.transaction(ctx, func(ctx context.Context) error {
 		c.at = min(c.at, ^c.at)
 		c.lines, _ = linesOf(nil)
-		if err := d.send(ctx, tx, c); err != nil || c.out.status != "ok" {
+		if err := d.send(ctx, c); err != nil || c.out.status != "ok" {
 			return err
 		}
-		decided, err := decide(context.WithValue(ctx, inside{d}, scope{tx, d.mode(ctx)}), cursorOf(c.out.body.Int64, c.out.start.Int64))
+		decided, err := decide(ctx, cursorOf(c.out.body.Int64, c.out.start.Int64))
 		if err == nil {
 			c.lines, err = linesOf(decided)
 		}
@@ -100,19 +90,12 @@ func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Conte
 		if len(decided) == 0 {
 			return nil
 		}
-		return d.send(ctx, tx, c)
+		return d.send(ctx, c)
 	})
 }
 
 // append carries out a call with write, and returns the result.
 func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.Context, *call) error) (res driver.Result, err error) {
-	if err := d.enter(ctx); err != nil {
-		return res, err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return res, err
-	}
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	var c *call
@@ -124,7 +107,13 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 			err = d.persist(ctx, func(ctx context.Context) error { return write(ctx, c) }, c.settled(d))
 		}
 		if err == nil {
-			err = d.verdict(c)
+			err = errorOf(c.out.status, 0)
+		}
+		switch {
+		case c.out.body.Valid:
+			d.names.Store(ref, c.out.body.Int64)
+		case errors.Is(err, errNoSession):
+			d.names.Delete(ref)
 		}
 	}
 	if err != nil {
@@ -138,31 +127,6 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 
 var errLeaseLost = fmt.Errorf("the turn lease of this process has ended, nothing was written: end the turn and begin another one: %w", driver.ErrBusy)
 
-// verdict returns the error of a call's outcome, and remembers the body of the session.
-func (d *Driver) verdict(c *call) error {
-	if c.out.body.Valid {
-		d.names.Store(c.ref, c.out.body.Int64)
-	}
-	switch c.out.status {
-	case "ok":
-		return nil
-	case "gone":
-		d.names.Delete(c.ref)
-		return errNoSession
-	case "archived":
-		return driver.ErrArchived
-	case "replaced":
-		return driver.ErrReplaced
-	case "fenced":
-		return errLeaseLost
-	case "full":
-		return errFull
-	case "conflict":
-		return driver.ErrConflict
-	}
-	return fmt.Errorf("the function append returned %q: the tables are of another version", c.out.status)
-}
-
 // known returns the body of a session that this driver used last, or 0.
 func (d *Driver) known(ref driver.Ref) int64 {
 	body, _ := d.names.Load(ref)
@@ -170,11 +134,8 @@ func (d *Driver) known(ref driver.Ref) int64 {
 	return n
 }
 
-// send calls the function append in one round trip, on a connection or in a transaction.
-func (d *Driver) send(ctx context.Context, q interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, c *call,
-) error {
+// send calls the function append in one round trip.
+func (d *Driver) send(ctx context.Context, c *call) error {
 	body, at := c.body, int64(driver.Anywhere)
 	if known := max(c.at, ^c.at); known > 0 {
 		body = int64(known) >> lineBits
@@ -184,11 +145,12 @@ func (d *Driver) send(ctx context.Context, q interface {
 	}
 	c.attempt = newAttempt()
 	l := &c.lines
-	args := d.args(ctx, []any{c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data, l.bytes})
-	if args[0] == pgx.QueryExecModeCacheStatement {
-		return q.QueryRow(ctx, d.sql.Replace(callAppend), args...).Scan(c.out.fields())
+	q := d.row(ctx, callAppendFrom, c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data, l.bytes)
+	if d.mode(ctx) == pgx.QueryExecModeCacheStatement {
+		q.sql = d.sql.Replace(callAppend)
+		return q.once(ctx, c.out.fields())
 	}
-	return q.QueryRow(ctx, d.sql.Replace(callAppendFrom), args...).Scan(c.out.fields()...)
+	return q.once(ctx, c.out.fields()...)
 }
 
 // settled returns a function that checks whether an unanswered call was committed.

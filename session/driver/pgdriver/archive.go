@@ -12,7 +12,7 @@ import (
 
 // Archive implements [driver.Rewriter]. The lines are kept in compressed blocks.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
-	return fail("archive", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && r.Archived }, func(s *still) error {
+	return d.still(ctx, "archive", ref, func(r driver.Row, err error) bool { return err == nil && r.Archived }, func(s *still) error {
 		if s.row.Archived {
 			return nil
 		}
@@ -20,17 +20,17 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) 
 			return err
 		}
 		return s.pack()
-	}))
+	})
 }
 
 // Restore implements [driver.Rewriter].
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
-	return fail("restore", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && !r.Archived }, func(s *still) error {
+	return d.still(ctx, "restore", ref, func(r driver.Row, err error) bool { return err == nil && !r.Archived }, func(s *still) error {
 		if !s.row.Archived {
 			return nil
 		}
 		return s.unpack()
-	}))
+	})
 }
 
 // pack moves the lines of a session into compressed blocks.

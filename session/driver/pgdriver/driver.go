@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ type Options struct {
 	// schema, unless Existing is set. The name has at most 63 bytes, and no quote, dollar sign, '{', backslash or
 	// control character.
 	Schema string
-	// Existing makes Open fail with an error that matches [fs.ErrNotExist] if the schema
+	// Existing makes Open fail with an error that matches [io/fs.ErrNotExist] if the schema
 	// holds no store, and make nothing. It is for programs that only read.
 	Existing bool
 	// Async acknowledges appends before the server has put them on stable storage, and
@@ -167,138 +166,42 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// A query is one statement that yields one row.
-type query struct {
-	d    *Driver
-	ctx  context.Context //nolint:containedctx // until Scan
-	sql  string
-	args []any
-}
-
-// row returns a query for one row. Its Scan retries while the server is away.
-func (d *Driver) row(ctx context.Context, sql string, args ...any) query {
-	return query{d, ctx, d.sql.Replace(sql), args}
-}
-
-// acquire takes a connection from the pool. Its error means that no statement was sent.
-func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	conn, err := d.pool.Acquire(ctx)
-	if err != nil {
-		return nil, notSent{err}
-	}
-	return conn, nil
-}
-
-// Scan implements [pgx.Row].
-func (q query) Scan(to ...any) error {
-	ctx, cancel := reading(q.ctx)
-	defer cancel()
-	if tx, ok := q.d.inside(ctx); ok {
-		return tx.QueryRow(ctx, q.sql, q.d.args(ctx, q.args)...).Scan(to...)
-	}
-	return q.d.persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, nil)
-}
-
-func (q query) once(ctx context.Context, to ...any) error {
-	conn, err := q.d.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return conn.QueryRow(ctx, q.sql, q.d.args(ctx, q.args)...).Scan(to...)
-}
-
-// rows passes the rows of a query to take. If the connection is lost, it repeats the query
-// and calls take again.
-func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string, args ...any) error {
-	ctx, cancel := reading(ctx)
-	defer cancel()
-	args = append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
-	ask := func(ctx context.Context, q interface {
-		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	},
-	) error {
-		rows, err := q.Query(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
-		if err != nil {
+// on calls do in a call on a session, and adds the operation and the session to its error.
+func (d *Driver) on(ctx context.Context, op string, ref driver.Ref, do func() error) error {
+	return fail(op, ref, d.during(ctx, func() error {
+		if err := driver.CheckRef(ref); err != nil {
 			return err
 		}
-		defer rows.Close()
-		if err := take(rows); err != nil {
-			return err
-		}
-		return rows.Err()
-	}
-	if tx, ok := d.inside(ctx); ok {
-		return ask(ctx, tx)
-	}
-	return d.persist(ctx, func(ctx context.Context) error { return ask(ctx, d.pool) }, nil)
+		return do()
+	}))
 }
 
-// exec executes a statement. The statement may be carried out twice.
-func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
-	ctx, cancel := writing(ctx)
-	defer cancel()
-	if tx, ok := d.inside(ctx); ok { // a sweep of blobs inside decide
-		err := pgx.BeginFunc(ctx, tx, func(point pgx.Tx) error { // a failure must not end the transaction
-			tag, err := point.Exec(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
-			affected = tag.RowsAffected()
-			return err
-		})
-		return affected, err
-	}
-	err = d.persist(ctx, func(ctx context.Context) error {
-		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
-		affected = tag.RowsAffected()
-		return err
-	}, nil)
-	return affected, err
-}
-
-// call calls a function, and repeats it only if settled finds that it had no effect.
-func (d *Driver) call(ctx context.Context, q query, settled func(context.Context) (bool, error), to ...any) error {
-	if err := ctx.Err(); err != nil {
+// during calls do in a call, which Close waits for.
+func (d *Driver) during(ctx context.Context, do func() error) error {
+	if err := d.enter(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := writing(ctx)
-	defer cancel()
-	return d.persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, settled)
+	defer d.ops.Done()
+	return do()
 }
 
-var errNoSession error = verdict{fmt.Errorf("there is no such session: %w", fs.ErrNotExist)}
-
-// missing turns the error of a missing row into errNoSession.
-func missing(err error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errNoSession
-	}
-	return err
-}
-
-// fail adds the operation and the session to an error. Nil stays nil.
-func fail(op string, ref driver.Ref, err error) error {
-	if err == nil || misnamed(err) {
-		return failOn(op, err)
-	}
-	return fmt.Errorf("pgdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
-}
-
-func failKey(op string, key driver.KeyRef, err error) error {
-	if err == nil || misnamed(err) {
-		return failOn(op, err)
-	}
-	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key.Key, key.Agent, err)
-}
-
-// failOn is like fail for an error that already names its subject.
-func failOn(op string, err error) error {
+// fail adds the operation and its session or key to an error, which already contains an
+// invalid name. Nil stays nil.
+func fail(op string, of any, err error) error {
 	if err == nil {
 		return nil
 	}
+	if _, misnamed := errors.AsType[*driver.NameError](err); !misnamed {
+		switch of := of.(type) {
+		case driver.Ref:
+			op += fmt.Sprintf(": session %q of agent %q", of.ID, of.Agent)
+		case driver.KeyRef:
+			op += fmt.Sprintf(": key %q of agent %q", of.Key, of.Agent)
+		case string:
+			if of != "" {
+				op += fmt.Sprintf(": agent %q", of)
+			}
+		}
+	}
 	return fmt.Errorf("pgdriver: %s: %w", op, err)
-}
-
-// misnamed reports whether err is about an invalid name, which the error quotes.
-func misnamed(err error) bool {
-	_, ok := errors.AsType[*driver.NameError](err)
-	return ok
 }

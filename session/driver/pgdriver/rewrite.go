@@ -17,12 +17,8 @@ var errNoHeader = errors.New("the first new line must be a header with a higher 
 // Rewrite implements [driver.Rewriter]. The new lines are in memory until all are written.
 // As after Delete, the server keeps the old lines until its next VACUUM.
 func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	return fail("rewrite", ref, d.rewrite(ctx, ref, change))
-}
-
-func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	rev := 0
-	return d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && rev > 0 && r.Rev >= rev }, func(s *still) error {
+	return d.still(ctx, "rewrite", ref, func(r driver.Row, err error) bool { return err == nil && rev > 0 && r.Rev >= rev }, func(s *still) error {
 		if s.row.Archived {
 			return verdict{driver.ErrArchived}
 		}
@@ -80,9 +76,9 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 		return 0, err
 	}
 	old := s.body
-	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = pg_catalog.nextval('{s}.bodies'), lines = $3, bytes = $4, rev = $5,
-		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`),
-		s.d.args(s.ctx, []any{s.row.Agent, s.row.ID, len(all), l.bytes, h.Rev, seconds, nanoseconds, text})...)
+	row := s.d.row(s.ctx, `UPDATE {s}.sessions SET body = pg_catalog.nextval('{s}.bodies'), lines = $3, bytes = $4, rev = $5,
+		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`,
+		s.row.Agent, s.row.ID, len(all), l.bytes, h.Rev, seconds, nanoseconds, text)
 	if err := row.Scan(&s.body); err != nil {
 		return 0, err
 	}

@@ -282,14 +282,14 @@ BEGIN
 		WHERE l.until > clock_timestamp() ORDER BY l.folder FOR SHARE OF l;
 	GET DIAGNOSTICS v_held = ROW_COUNT;
 	IF v_held < cardinality(p_folders) THEN
-		RETURN 'fenced';
+		RETURN 'unlocked';
 	END IF;
 	IF p_data IS NULL THEN
 		DELETE FROM {s}.files f WHERE f.name = p_name OR f.name > p_name || '/' AND f.name < p_name || '0'; -- which follows the slash
 	ELSIF p_new THEN
 		INSERT INTO {s}.files (name, version, data) VALUES (p_name, p_attempt, p_data) ON CONFLICT DO NOTHING;
 		IF NOT FOUND THEN
-			RETURN 'exists';
+			RETURN 'made';
 		END IF;
 	ELSE
 		INSERT INTO {s}.files (name, version, data) VALUES (p_name, p_attempt, p_data)

@@ -104,15 +104,19 @@ func (d *Driver) args(ctx context.Context, args []any) []any {
 	return append([]any{d.mode(ctx)}, args...)
 }
 
-// transaction runs do in the transaction that ctx belongs to, or else in a new one.
-func (d *Driver) transaction(ctx context.Context, do func(pgx.Tx) error) error {
-	if tx, ok := d.inside(ctx); ok {
-		return do(tx)
+// transaction calls do with a context of the transaction that ctx belongs to, or else of a
+// new one.
+func (d *Driver) transaction(ctx context.Context, do func(context.Context) error) error {
+	if _, ok := d.inside(ctx); ok {
+		return do(ctx)
 	}
-	conn, err := d.acquire(ctx)
-	if err != nil {
-		return err
+	began := false
+	err := pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { // the role may have another default
+		began = true
+		return do(context.WithValue(ctx, inside{d}, scope{tx, d.mode(ctx)}))
+	})
+	if err != nil && !began {
+		err = notSent{err}
 	}
-	defer conn.Release()
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do) // the role may have another default
+	return err
 }
