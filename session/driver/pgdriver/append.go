@@ -5,27 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-// callAppend yields one record, which only a prepared statement can read, in binary form.
-// callAppendFrom yields a table and costs more.
-const (
-	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)"
-	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)"
-)
-
-// An outcome is the result of the SQL function append.
+// An outcome is the result of the SQL function append. The body is 0 if there is no session.
 type outcome struct {
 	status           string
-	body, start, end pgtype.Int8
-}
-
-func (o *outcome) fields() pgtype.CompositeFields {
-	return pgtype.CompositeFields{&o.status, &o.body, &o.start, &o.end}
+	body, start, end int64
 }
 
 // A call is one append in progress.
@@ -80,7 +68,7 @@ func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Conte
 		if err := d.send(ctx, c); err != nil || c.out.status != "ok" {
 			return err
 		}
-		decided, err := decide(ctx, cursorOf(c.out.body.Int64, c.out.start.Int64))
+		decided, err := decide(ctx, cursorOf(c.out.body, c.out.start))
 		if err == nil {
 			c.lines, err = linesOf(decided)
 		}
@@ -110,8 +98,8 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 			err = errorOf(c.out.status, 0)
 		}
 		switch {
-		case c.out.body.Valid:
-			d.names.Store(ref, c.out.body.Int64)
+		case c.out.body > 0:
+			d.names.Store(ref, c.out.body)
 		case errors.Is(err, errNoSession):
 			d.names.Delete(ref)
 		}
@@ -122,7 +110,7 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 	if _, ok := d.inside(ctx); len(c.lines.ids) > 0 && !ok { // else the server notifies at the commit
 		d.changed(ref)
 	}
-	return driver.Result{Start: cursorOf(c.out.body.Int64, c.out.start.Int64), End: cursorOf(c.out.body.Int64, c.out.end.Int64)}, nil
+	return driver.Result{Start: cursorOf(c.out.body, c.out.start), End: cursorOf(c.out.body, c.out.end)}, nil
 }
 
 var errLeaseLost = fmt.Errorf("the turn lease of this process has ended, nothing was written: end the turn and begin another one: %w", driver.ErrBusy)
@@ -145,12 +133,11 @@ func (d *Driver) send(ctx context.Context, c *call) error {
 	}
 	c.attempt = newAttempt()
 	l := &c.lines
-	q := d.row(ctx, callAppendFrom, c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data, l.bytes)
-	if d.mode(ctx) == pgx.QueryExecModeCacheStatement {
-		q.sql = d.sql.Replace(callAppend)
-		return q.once(ctx, c.out.fields())
-	}
-	return q.once(ctx, c.out.fields()...)
+	var out string
+	c.out = outcome{}
+	err := d.row(ctx, "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)", c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data, l.bytes).once(ctx, &out)
+	_, _ = fmt.Sscan(out, &c.out.status, &c.out.body, &c.out.start, &c.out.end) // without a session only the status
+	return err
 }
 
 // settled returns a function that checks whether an unanswered call was committed.
@@ -165,12 +152,10 @@ func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 			return false, err
 		}
 		start := *seq - 1
-		c.out = outcome{"ok", valid(*body), valid(start), valid(start + int64(len(c.lines.ids)))}
+		c.out = outcome{"ok", *body, start, start + int64(len(c.lines.ids))}
 		return true, nil
 	}
 }
-
-func valid(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: true} }
 
 // look reports whether a session contains a line, after a wait for calls that write to the
 // session. If the line is missing, look revokes the attempt to append it. The attempt may

@@ -125,10 +125,8 @@ func (d *Driver) durable(ctx context.Context) error {
 		return err
 	case d.opts.Async:
 		d.sync = "off"
-	case fsync != "on":
-		return errors.New("fsync is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
-	case d.sync == "off":
-		return errors.New("synchronous_commit is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
+	case fsync == "off" || d.sync == "off":
+		return errors.New("fsync or synchronous_commit is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
 	}
 	return nil
 }

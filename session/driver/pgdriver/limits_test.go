@@ -167,6 +167,29 @@ func TestReplacementReportedToAnotherCall(t *testing.T) {
 	require.NoError(t, there.Close())
 }
 
+// Open refuses a server that would lose acknowledged commits, and tables of other versions.
+func TestRefusedServer(t *testing.T) {
+	pool := poolOf(t, server)
+	schema := newSchema(t, pool)
+	lax := poolWith(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = "off" })
+	_, err := pgdriver.Open(t.Context(), lax, &pgdriver.Options{Schema: schema})
+	require.ErrorContains(t, err, "set Options.Async")
+	d, err := pgdriver.Open(t.Context(), lax, &pgdriver.Options{Schema: schema, Async: true})
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	for change, want := range map[string]string{"version = 2, min_writer = 1": "use another schema", "version = 99, min_writer = 99": "use a newer driver", "version = 99, min_writer = 3": ""} {
+		_, err := pool.Exec(t.Context(), "UPDATE "+schema+".versions SET "+change)
+		require.NoError(t, err)
+		d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+	}
+}
+
 // With Existing, Open makes nothing, and a role that may only read can use it.
 func TestExisting(t *testing.T) {
 	pool := poolOf(t, server)

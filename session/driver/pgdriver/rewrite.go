@@ -39,8 +39,7 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 
 // records yields the lines of the session as its transaction sees them.
 func (s *still) records(yield func(transcript.Record, error) bool) {
-	for first := int64(0); first < s.lines; {
-		page, err := s.page(first)
+	for page, err := range s.pages {
 		if err != nil {
 			yield(transcript.Record{}, err)
 			return
@@ -49,7 +48,6 @@ func (s *still) records(yield func(transcript.Record, error) bool) {
 			if !yield(record(l.data, s.body, l.seq-1), nil) {
 				return
 			}
-			first = l.seq
 		}
 	}
 }

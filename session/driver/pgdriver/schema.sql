@@ -110,58 +110,46 @@ BEGIN
 	PERFORM nextval('{s}.changes');
 END $$;
 
--- append is one append: lock, look, write. The outcome is in o_status; only 'ok' has
--- written.
+-- append is one append: lock, look, write. It returns the outcome, the body, and the places
+-- before and after the lines; only 'ok' has written.
 CREATE FUNCTION {s}.append(
 	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text, p_wait text, p_attempt uuid,
-	p_at bigint, p_ids text[], p_data bytea[], p_bytes bigint,
-	OUT o_status text, OUT o_body bigint, OUT o_start bigint, OUT o_end bigint
-) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+	p_at bigint, p_ids text[], p_data bytea[], p_bytes bigint
+) RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	s record;
+	v_end bigint;
 	v_change bigint;
+	v_status text;
 BEGIN
 	PERFORM set_config('synchronous_commit', p_sync, true), set_config('lock_timeout', p_wait, true);
 	SELECT t.ctid, t.body, t.lines, t.archived, t.fence, t.turn_until INTO s
 		FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
-		o_status := 'gone';
-		RETURN;
+		RETURN 'gone';
 	END IF;
-	o_body := s.body;
-	IF s.archived THEN
-		o_status := 'archived';
-	ELSIF p_body <> 0 AND p_body <> s.body THEN
-		o_status := 'replaced';
-	ELSIF p_fence <> 0 AND (p_fence <> s.fence OR s.turn_until IS NULL OR s.turn_until < clock_timestamp()) THEN
-		o_status := 'fenced';
+	v_end := s.lines + cardinality(p_data);
+	v_status := CASE
+		WHEN s.archived THEN 'archived'
+		WHEN p_body <> 0 AND p_body <> s.body THEN 'replaced'
+		WHEN p_fence <> 0 AND (p_fence <> s.fence OR s.turn_until IS NULL OR s.turn_until < clock_timestamp()) THEN 'fenced'
+		WHEN p_at >= 0 AND p_at <> s.lines THEN 'conflict'
+		WHEN v_end > {max} THEN 'full'
+		ELSE 'ok' END;
+	IF v_status = 'ok' THEN
+		UPDATE {s}.sessions t SET lines = v_end, bytes = t.bytes + p_bytes
+			WHERE t.ctid = s.ctid -- it is locked, so it has not moved
+				AND NOT EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt);
+		IF NOT FOUND THEN
+			v_status := 'revoked';
+		ELSIF cardinality(p_data) = 1 THEN -- most are, and this is cheaper
+			INSERT INTO {s}.lines (body, seq, id, data) VALUES (s.body, v_end, p_ids[1], p_data[1]);
+			v_change := nextval('{s}.changes');
+		ELSE
+			PERFORM {s}.insert_lines(s.body, s.lines, p_ids, p_data);
+		END IF;
 	END IF;
-	IF o_status IS NULL AND p_at >= 0 AND p_at <> s.lines THEN
-		o_status := 'conflict';
-	END IF;
-	IF o_status IS NOT NULL THEN
-		RETURN;
-	END IF;
-	o_start := s.lines;
-	o_end := s.lines + cardinality(p_data);
-	IF o_end > {max} THEN
-		o_status := 'full';
-		RETURN;
-	END IF;
-	UPDATE {s}.sessions t SET lines = o_end, bytes = t.bytes + p_bytes
-		WHERE t.ctid = s.ctid -- it is locked, so it has not moved
-			AND NOT EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt);
-	IF NOT FOUND THEN
-		o_status := 'revoked';
-		RETURN;
-	END IF;
-	IF cardinality(p_data) = 1 THEN -- most are, and this is cheaper
-		INSERT INTO {s}.lines (body, seq, id, data) VALUES (s.body, o_end, p_ids[1], p_data[1]);
-		v_change := nextval('{s}.changes');
-	ELSE
-		PERFORM {s}.insert_lines(s.body, s.lines, p_ids, p_data);
-	END IF;
-	o_status := 'ok';
+	RETURN concat_ws(' ', v_status, s.body, s.lines, v_end);
 END $$;
 
 -- create makes a session if its key has given gen p_gen - 1 last, or p_gen is 0, or p_given

@@ -85,13 +85,18 @@ func (s *still) exec(sql string, args ...any) error {
 	})
 }
 
-// page returns the next lines after the first lines of the session.
-func (s *still) page(first int64) ([]storedLine, error) {
-	page, err := s.d.page(s.ctx, s.row.Archived, driver.Forward, s.body, first, s.lines)
-	if err == nil && len(page) == 0 {
-		err = verdict{fmt.Errorf("line %d is missing", first+1)}
+// pages yields the lines of the session, a page at a time, and then an error, if any.
+func (s *still) pages(yield func([]storedLine, error) bool) {
+	for first := int64(0); first < s.lines; {
+		page, err := s.d.page(s.ctx, s.row.Archived, driver.Forward, s.body, first, s.lines)
+		if err == nil && len(page) == 0 {
+			err = verdict{fmt.Errorf("line %d is missing", first+1)}
+		}
+		if !yield(page, err) || err != nil {
+			return
+		}
+		first = page[len(page)-1].seq
 	}
-	return page, err
 }
 
 // insert adds lines after the first lines of the session.

@@ -2,7 +2,6 @@ package pgdriver
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
 
@@ -77,10 +76,7 @@ func (d *Driver) appendIn(ctx context.Context, tx scope, c *call, write func(con
 		if err != nil {
 			return d.outcomeOf(false, err)
 		}
-		name, err := json.Marshal([2]string{c.ref.Agent, c.ref.ID})
-		if err == nil {
-			_, err = point.Exec(ctx, "SELECT set_config('lock_timeout', $1, true), pg_notify($2, $3)", tx.mode, wait, d.channel(), string(name))
-		}
+		_, err = point.Exec(ctx, "SELECT set_config('lock_timeout', $1, true), pg_notify($2, $3)", tx.mode, wait, d.channel(), payload(c.ref))
 		return err
 	})
 }

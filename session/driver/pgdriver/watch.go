@@ -127,10 +127,7 @@ func (d *Driver) notify() {
 		}
 		names := make([]string, 0, len(ws.pending))
 		for ref := range ws.pending {
-			name, err := json.Marshal([2]string{ref.Agent, ref.ID})
-			if err == nil {
-				names = append(names, string(name))
-			}
+			names = append(names, payload(ref))
 		}
 		clear(ws.pending)
 		ws.mu.Unlock()
@@ -143,6 +140,12 @@ func (d *Driver) notify() {
 		}
 		time.Sleep(max(notifyPause, 9*time.Since(start))) // use at most a tenth of a connection's time
 	}
+}
+
+// payload returns the text of a notification.
+func payload(ref driver.Ref) string {
+	text, _ := json.Marshal([2]string{ref.Agent, ref.ID})
+	return string(text)
 }
 
 // channel returns the name of the notification channel. It has at most maxName bytes.
