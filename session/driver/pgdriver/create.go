@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -123,10 +121,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 
 // gen returns the highest gen of a key so far.
 func (d *Driver) gen(ctx context.Context, key driver.KeyRef) (gen int64, err error) {
-	err = d.row(ctx, "SELECT gen FROM {s}.keys WHERE agent = $1 AND hash = $2", key.Agent, ownedHash(key)).Scan(&gen)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
+	err = d.row(ctx, "SELECT coalesce(max(gen), 0) FROM {s}.keys WHERE agent = $1 AND hash = $2", key.Agent, ownedHash(key)).Scan(&gen)
 	return gen, err
 }
 

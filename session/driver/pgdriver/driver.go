@@ -131,17 +131,6 @@ func (d *Driver) durable(ctx context.Context) error {
 	return nil
 }
 
-// enter begins a call. The caller ends it with d.ops.Done.
-func (d *Driver) enter(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := d.ready(ctx)
-	if err == nil {
-		d.ops.Add(1)
-	}
-	return err
-}
-
 // ready returns an error if the driver is closed or ctx is done.
 func (d *Driver) ready(ctx context.Context) error {
 	if d.closing.Err() != nil {
@@ -160,7 +149,7 @@ func (d *Driver) Close() error {
 	d.close()
 	d.mu.Unlock()
 	d.ops.Wait()
-	d.endWatches(driver.ErrClosed)
+	d.tell(driver.Ref{}, driver.ErrClosed)
 	return nil
 }
 
@@ -176,7 +165,13 @@ func (d *Driver) on(ctx context.Context, op string, ref driver.Ref, do func() er
 
 // during calls do in a call, which Close waits for.
 func (d *Driver) during(ctx context.Context, do func() error) error {
-	if err := d.enter(ctx); err != nil {
+	d.mu.Lock()
+	err := d.ready(ctx)
+	if err == nil {
+		d.ops.Add(1)
+	}
+	d.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	defer d.ops.Done()

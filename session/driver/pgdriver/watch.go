@@ -42,15 +42,19 @@ type watch struct {
 // Watch implements [driver.Watcher]. All watches listen on one connection outside the pool.
 // With a pooler that drops notifications they poll every second.
 func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
-	if err := d.enter(context.Background()); err != nil {
-		return nil, fail("watch", ref, err)
+	watch := func() error {
+		stop = d.watch(ref, changed)
+		return nil
 	}
-	defer d.ops.Done()
-	if ref != (driver.Ref{}) {
-		if err := driver.CheckRef(ref); err != nil {
-			return nil, fail("watch", ref, err)
-		}
+	if ref == (driver.Ref{}) {
+		err = fail("watch", nil, d.during(context.Background(), watch))
+	} else {
+		err = d.on(context.Background(), "watch", ref, watch)
 	}
+	return stop, err
+}
+
+func (d *Driver) watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func()) {
 	w := &watch{ref, changed}
 	ws := &d.watches
 	ws.mu.Lock()
@@ -72,37 +76,29 @@ func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop fu
 			ws.stop()
 			ws.stop = nil
 		}
-	}), nil
+	})
 }
 
-// tell calls the watches of a session, or all watches if ref is zero.
-func (d *Driver) tell(ref driver.Ref) {
+// tell calls the watches of a session, or all watches if ref is zero. An error ends them.
+func (d *Driver) tell(ref driver.Ref, err error) {
 	ws := &d.watches
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for w := range ws.all {
 		if ref == (driver.Ref{}) || w.ref == ref || w.ref == (driver.Ref{}) {
-			w.changed(ref, nil)
+			w.changed(ref, err)
 		}
 	}
-}
-
-// endWatches ends all watches with an error.
-func (d *Driver) endWatches(err error) {
-	ws := &d.watches
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	for w := range ws.all {
-		w.changed(driver.Ref{}, err)
+	if err != nil {
+		ws.all = nil
 	}
-	ws.all = nil
 }
 
 // changed reports a change of a session: to the watches of this driver at once, and to other
 // processes by a notification. Notifications are sent outside the transaction of the change,
 // because commits that notify wait for each other.
 func (d *Driver) changed(ref driver.Ref) {
-	d.tell(ref)
+	d.tell(ref, nil)
 	ws := &d.watches
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -165,7 +161,7 @@ func (d *Driver) listen(ctx context.Context) {
 		var now int64
 		if err := d.row(ctx, "SELECT last_value FROM {s}.changes").Scan(&now); err == nil && now != last {
 			last = now
-			d.tell(driver.Ref{})
+			d.tell(driver.Ref{}, nil)
 		}
 		select {
 		case <-heard:
@@ -213,7 +209,7 @@ func (d *Driver) hearOn(ctx context.Context, heard chan<- struct{}) error {
 		}
 		var name [2]string
 		if json.Unmarshal([]byte(n.Payload), &name) == nil {
-			d.tell(driver.Ref{Agent: name[0], ID: name[1]})
+			d.tell(driver.Ref{Agent: name[0], ID: name[1]}, nil)
 		}
 		select {
 		case heard <- struct{}{}:
