@@ -25,7 +25,6 @@ const maxLines driver.Cursor = 1<<32 - 1
 
 func (st *storage) newSession(row driver.Row) *session {
 	st.body += maxLines + 1
-	row.Bytes = 0
 	return &session{
 		row:  row,
 		body: st.body,

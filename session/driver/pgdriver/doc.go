@@ -81,7 +81,8 @@ package pgdriver
 // Decisions:
 //
 // A cursor consists of the number of the body and the number of the line. A rewrite changes
-// the body, so a cursor of replaced lines fails.
+// the body, so a cursor of replaced lines fails. An append without a condition also names
+// the cursor that its caller has read up to.
 //
 // An append is one call of a function under the lock of the session's row, in an implicit
 // transaction.
