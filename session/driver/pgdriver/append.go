@@ -38,7 +38,7 @@ type call struct {
 //
 // If the connection is lost before the server answers, Append waits for the server and
 // checks whether the lines were written. After half a minute it gives up with an
-// [*UnknownError].
+// [*driver.NotDurableError].
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (res driver.Result, err error) {
 	lines, err := linesOf(all)
 	if err != nil {

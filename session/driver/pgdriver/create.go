@@ -103,7 +103,7 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	if err == nil && unsure && status != "ok" { // the previous attempt may have created it
 		was := status
 		if done, lookErr := written(ctx); lookErr != nil {
-			err = &UnknownError{lookErr}
+			err = unknown(lookErr)
 		} else if !done {
 			status = was
 		}

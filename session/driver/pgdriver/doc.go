@@ -17,7 +17,7 @@
 // fsync is off. A failover keeps only the data that replication had copied.
 //
 // A call that loses its connection checks whether it was committed, and otherwise tries
-// again, for half a minute. Then it returns an [*UnknownError]. Reads are also repeated
+// again, for half a minute. Then it returns a [*driver.NotDurableError]. Reads are also repeated
 // for half a minute.
 //
 // # Media and memories

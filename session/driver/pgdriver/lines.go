@@ -24,18 +24,6 @@ const (
 
 func cursorOf(body, lines int64) driver.Cursor { return driver.Cursor(body<<lineBits | lines) }
 
-// place returns the number of lines before a cursor. The error is [driver.ErrReplaced] if the
-// cursor is from another body.
-func place(c driver.Cursor, body int64) (lines int64, err error) {
-	switch {
-	case c <= 0:
-		return 0, nil
-	case int64(c)>>lineBits != body:
-		return 0, driver.ErrReplaced
-	}
-	return int64(c) & maxLines, nil
-}
-
 // lines are lines to insert, as arguments of SQL functions.
 type lines struct {
 	ids   []string

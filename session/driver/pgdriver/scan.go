@@ -62,10 +62,10 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	if err != nil {
 		return err
 	}
-	first, err := place(from, body)
-	if err != nil {
-		return err
+	if from > 0 && int64(from)>>lineBits != body {
+		return driver.ErrReplaced
 	}
+	first := int64(max(from, 0)) & maxLines
 	for first < end {
 		var lines []storedLine
 		err := d.during(ctx, func() (err error) {
