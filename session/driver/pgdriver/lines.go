@@ -36,13 +36,10 @@ var (
 	errFull    = fmt.Errorf("the session would have more than %d lines, nothing was written: fork it, or begin a new session", maxLines)
 )
 
-// checkTexts returns an error that matches [fs.ErrInvalid] if the database cannot hold
-// one of the texts.
-func checkTexts(what string, texts ...string) error {
-	for _, text := range texts {
-		if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
-			return fmt.Errorf("%.100q in a %s is not UTF-8 or contains NUL, nothing was written: %w", text, what, fs.ErrInvalid)
-		}
+// checkText returns an error that matches [fs.ErrInvalid] if the database cannot hold a text.
+func checkText(what, text string) error {
+	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+		return fmt.Errorf("%.100q in a %s is not UTF-8 or contains NUL, nothing was written: %w", text, what, fs.ErrInvalid)
 	}
 	return nil
 }
@@ -57,7 +54,7 @@ func linesOf(all []driver.Line) (lines, error) {
 		if bytes.IndexByte(line.Data, '\n') >= 0 {
 			return l, errBadLine
 		}
-		if err := checkTexts("entry ID", line.ID); err != nil {
+		if err := checkText("entry ID", line.ID); err != nil {
 			return l, err
 		}
 		l.ids, l.data = append(l.ids, line.ID), append(l.data, line.Data)

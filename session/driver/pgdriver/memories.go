@@ -174,7 +174,7 @@ func (f files) Lock(ctx context.Context, folder string) (unlock func(), err erro
 // with calls do in a call, if name is valid. Its errors quote the name.
 func (f files) with(ctx context.Context, op, name string, root bool, do func() error) error {
 	err := f.d.during(ctx, func() error {
-		if err := checkTexts("name of a file", name); !fs.ValidPath(name) || name == "." && !root || len(name) > maxFileName {
+		if err := checkText("name of a file", name); !fs.ValidPath(name) || name == "." && !root || len(name) > maxFileName {
 			return &driver.NameError{What: "file of a memory", Name: name, Rule: "a clean relative path with slashes, of at most 2,000 bytes"}
 		} else if err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +32,7 @@ type watches struct {
 	mu      sync.Mutex
 	all     map[*watch]bool
 	stop    context.CancelFunc // stops the listener; nil without watches
-	pending map[driver.Ref]bool
+	pending map[string]bool    // texts of notifications
 	sending bool
 }
 
@@ -103,9 +105,9 @@ func (d *Driver) changed(ref driver.Ref) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.pending == nil {
-		ws.pending = map[driver.Ref]bool{}
+		ws.pending = map[string]bool{}
 	}
-	ws.pending[ref] = true
+	ws.pending[payload(ref)] = true
 	if !ws.sending {
 		ws.sending = true
 		go d.notify()
@@ -121,10 +123,7 @@ func (d *Driver) notify() {
 			ws.mu.Unlock()
 			return
 		}
-		names := make([]string, 0, len(ws.pending))
-		for ref := range ws.pending {
-			names = append(names, payload(ref))
-		}
+		names := slices.Collect(maps.Keys(ws.pending))
 		clear(ws.pending)
 		ws.mu.Unlock()
 		start := time.Now()
