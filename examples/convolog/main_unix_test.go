@@ -111,7 +111,9 @@ func TestCopyKilled(t *testing.T) {
 	infos, err := from.List(t.Context(), &session.ListOptions{State: session.AnyState})
 	require.NoError(t, err)
 	require.NoError(t, from.Close())
-	convolog(t, 0, "session", "list", "--url", url) // makes the tables
+	empty, _, err := postgres.Open(t.Context(), url, false) // makes the tables
+	require.NoError(t, err)
+	require.NoError(t, empty.Close())
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 5 {
 		cmd := child(t, "copier", dir, url)
