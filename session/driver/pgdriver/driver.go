@@ -178,8 +178,8 @@ func (d *Driver) during(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// fail adds the operation and its session or key to an error, which already contains an
-// invalid name. Nil stays nil.
+// fail adds the operation and its session or key to an error, unless that quotes an invalid
+// name. Nil stays nil.
 func fail(op string, of any, err error) error {
 	if err == nil {
 		return nil

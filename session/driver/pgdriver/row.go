@@ -75,9 +75,9 @@ func (d *Driver) put(ctx context.Context, row driver.Row) error {
 		wait = new(lockWait(ctx))
 	}
 	n, err := d.exec(ctx, `UPDATE {s}.sessions SET updated_s = $3, updated_ns = $4, row = $5
-		WHERE agent = $1 AND id = $2 AND NOT archived AND rev <= $6
+		WHERE agent = $1 AND id = $2 AND NOT archived AND rev <= $6 AND ($8 = 0 OR body = $8)
 		AND set_config('lock_timeout', coalesce($7, current_setting('lock_timeout')), true) <> ''`,
-		row.Agent, row.ID, seconds, nanoseconds, text, row.Rev, wait)
+		row.Agent, row.ID, seconds, nanoseconds, text, row.Rev, wait, row.Size>>lineBits)
 	if err != nil || n > 0 {
 		return err
 	}
@@ -85,7 +85,7 @@ func (d *Driver) put(ctx context.Context, row driver.Row) error {
 	if err == nil && now.Archived {
 		err = driver.ErrArchived
 	}
-	return err // nil if the row is from lines that were replaced
+	return err // nil if the row is from lines that were replaced or deleted
 }
 
 // List implements [driver.Driver].
