@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"math"
@@ -31,7 +32,7 @@ type Info struct {
 	Messages    int           `json:"messages"`              // user messages and answers, rewound ones included
 	Turns       int           `json:"turns"`                 // of the conversation as it stands
 	Tokens      int           `json:"tokens"`                // estimate of the history
-	Size        int64         `json:"size"`                  // of the transcript; bytes if it is a file
+	Size        int64         `json:"size"`                  // bytes of the transcript
 	End         int64         `json:"end"`                   // place after the last line, see [Store.DeleteAt] and [View.End]
 	Compactions int           `json:"compactions,omitempty"` // rewound ones included, but not those that a fork was copied with
 	TTL         time.Duration `json:"ttl,omitempty"`         // in JSON nanoseconds
@@ -87,7 +88,7 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 	info := Info{
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, TitledAt: row.TitledAt, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
-		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size, End: row.Size, Compactions: row.Compactions,
+		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: cmp.Or(row.Bytes, row.Size), End: row.Size, Compactions: row.Compactions,
 		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Keep: row.Keep, Waits: rebuild.Wait(row.Waits), Usage: row.Usage, Values: row.Values, Unlisted: row.Unlisted,
 		Rev: row.Rev, Cursor: cursorOf(row), Base: row.Base, Descent: slices.Clone(row.Descent), Parent: row.Parent,
 	}

@@ -154,6 +154,58 @@ func TestDeletedWhileOthersWait(t *testing.T) {
 	})
 }
 
+// between is a driver that calls between before a scan reports an error.
+type between struct {
+	driver.Driver
+	between func()
+}
+
+func (d *between) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range d.Driver.Scan(ctx, ref, from, dir, keep) {
+			if err != nil {
+				d.between()
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// An append does not write to another owner's session with the same ID, even if the driver
+// has reported the replacement to another call, which has not handled it yet.
+func TestReplacementReportedToAnotherCall(t *testing.T) {
+	drv := memdriver.New(nil)
+	here, other := &between{Driver: drv}, session.OpenDriver(memdriver.Reopen(drv), nil)
+	st := session.OpenDriver(here, nil)
+	defer storetest.Close(t, st)
+	defer storetest.Close(t, other)
+	ada, err := st.Scope("ada")
+	require.NoError(t, err)
+	s := storetest.Load(t, ada, storetest.CLI)
+	storetest.Add(t, s, transcript.UserText("mine"))
+	admin, err := st.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	require.NoError(t, other.Delete(t.Context(), s.Ref()))
+	theirs, err := other.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: s.Ref().ID, Owner: "bert"})
+	require.NoError(t, err)
+	var appended error
+	here.between = func() {
+		ended := make(chan error)
+		go func() { ended <- storetest.ErrOf(s.Append(t.Context(), transcript.UserText("mine"))) }()
+		appended = <-ended
+	}
+	for _, err = range admin.Entries(t.Context(), "") {
+		if err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, session.ErrReplaced)
+	require.ErrorIs(t, appended, session.ErrReplaced)
+	require.Len(t, storetest.Lines(t, theirs), 1)
+}
+
 // replacedScans returns a driver whose next scans fail as if the transcript was replaced.
 func replacedScans(fail *atomic.Int32) driver.Driver {
 	return &storetest.Between{Driver: memdriver.New(nil), BeforeScan: func(session.Ref) error {

@@ -94,9 +94,10 @@ func (v *View) row() (driver.Row, error) {
 	}
 	current, err := v.s.store.drv.Load(v.ctx, row.KeyRef(), nil)
 	if row.Current = err == nil && current.ID == row.ID; !row.Current {
-		known, err := v.s.store.drv.Get(v.ctx, row.Ref())
-		row.Archived = err == nil && known.Archived
+		current, err = v.s.store.drv.Get(v.ctx, row.Ref())
+		row.Archived = err == nil && current.Archived
 	}
+	row.Bytes = current.Bytes
 	return row, nil
 }
 

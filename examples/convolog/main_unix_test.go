@@ -54,7 +54,7 @@ func copier(name, url string) error {
 	if err != nil {
 		return err
 	}
-	to, kept, err := postgres.Open(ctx, url)
+	to, kept, err := postgres.Open(ctx, url, false)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,9 @@ func TestCopyKilled(t *testing.T) {
 	infos, err := from.List(t.Context(), &session.ListOptions{State: session.AnyState})
 	require.NoError(t, err)
 	require.NoError(t, from.Close())
-	convolog(t, 0, "session", "list", "--url", url) // makes the tables
+	empty, _, err := postgres.Open(t.Context(), url, false) // makes the tables
+	require.NoError(t, err)
+	require.NoError(t, empty.Close())
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 5 {
 		cmd := child(t, "copier", dir, url)
@@ -166,6 +168,7 @@ func TestCommands(t *testing.T) {
 	url := server.URL + "&schema=" + crand.Text()
 	convolog(t, 0, "session", "new", "main:cli:user", "--id", "alpha", "--url", url)
 	convolog(t, 0, "session", "add-message", "alpha", "--role", "user", "--content", "What does Porto cost?", "--url", url)
+	require.Contains(t, convolog(t, 0, "prune", "--max-bytes", "100000", "-n", "--url", url), "0 of 1 sessions")
 	for _, args := range [][]string{{"session", "list"}, {"pending"}, {"session", "show", "alpha"}, {"session", "search", "porto"}, {"session", "export", "alpha"}, {"doctor"}, {"session", "archive", "alpha"}} {
 		require.Contains(t, convolog(t, 0, append(args, "--url", url)...), map[bool]string{true: "alpha", false: ""}[args[len(args)-1] == "list" || args[0] == "pending"])
 	}
@@ -174,10 +177,28 @@ func TestCommands(t *testing.T) {
 	require.Contains(t, convolog(t, 3, "session", "list", "--url", "postgres://127.0.0.1:1/none"), "none")
 }
 
+// A mistyped schema is an error of a command that needs a store, and makes no tables.
+func TestMistypedSchema(t *testing.T) {
+	schema := crand.Text()
+	url := server.URL + "&schema=" + schema
+	for _, args := range [][]string{
+		{"session", "list"}, {"session", "show", "a"}, {"session", "title", "a", "b"}, {"pending"}, {"doctor"}, {"prune", "--max-sessions", "1"},
+	} {
+		require.Contains(t, convolog(t, 3, append(args, "--url", url)...), `schema "`+schema+`": it holds no store`, args)
+	}
+	dir := t.TempDir()
+	require.Contains(t, convolog(t, 3, "copy", url, dir), "it holds no store")
+	convolog(t, 0, "session", "new", "--dir", dir)
+	require.Contains(t, convolog(t, 0, "copy", "-n", dir, url), "1 session")
+	require.Contains(t, convolog(t, 3, "session", "list", "--url", url), "it holds no store")
+	convolog(t, 0, "session", "new", "--url", url)
+	convolog(t, 0, "session", "list", "--url", url)
+}
+
 // A held call in a database is approved once.
 func TestInbox(t *testing.T) {
 	url := server.URL + "&schema=" + crand.Text()
-	store, _, err := postgres.Open(t.Context(), url)
+	store, _, err := postgres.Open(t.Context(), url, false)
 	require.NoError(t, err)
 	s, err := store.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{ID: "alpha"})
 	require.NoError(t, err)

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"time"
 )
 
 // ErrNoBouncer reports that PgBouncer is not installed.
@@ -60,19 +59,10 @@ max_client_conn = 200
 		return err
 	}
 	url = fmt.Sprintf("postgres://convolog@127.0.0.1:%d/postgres?sslmode=disable", port)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		err := s.answersOn(ctx, port)
-		if err == nil {
-			return url, stop, nil
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return "", nil, errors.Join(fmt.Errorf("PgBouncer does not answer: %w", err), stop())
-		}
+	if err := s.wait(ctx, port); err != nil {
+		return "", nil, errors.Join(err, stop())
 	}
+	return url, stop, nil
 }
 
 func freePort() (int, error) {

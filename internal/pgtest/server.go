@@ -108,16 +108,14 @@ func (s *Server) dropRoot() error {
 	if err != nil {
 		return err
 	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
+	s.as = &syscall.Credential{}
+	if _, err := fmt.Sscan(u.Uid, &s.as.Uid); err != nil {
 		return err
 	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
+	if _, err := fmt.Sscan(u.Gid, &s.as.Gid); err != nil {
 		return err
 	}
-	s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return os.Chown(s.dir, int(uid), int(gid)) //nolint:gosec // parsed as 32 bits
+	return os.Chown(s.dir, int(s.as.Uid), int(s.as.Gid))
 }
 
 // command returns a command that runs one of the server's programs in a process group of
@@ -151,7 +149,7 @@ func (s *Server) Run(ctx context.Context) error {
 			_ = cmd.Wait() // it will be killed
 		}()
 		for running := true; running; {
-			if s.answers(ctx) == nil {
+			if s.answers(ctx, s.port) == nil {
 				return nil
 			}
 			select {
@@ -167,9 +165,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Wait(ctx)
 }
 
-func (s *Server) answers(ctx context.Context) error { return s.answersOn(ctx, s.port) }
-
-func (s *Server) answersOn(ctx context.Context, port int) error {
+func (s *Server) answers(ctx context.Context, port int) error {
 	out, err := s.command(ctx, "pg_isready", "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-U", "convolog", "-d", "postgres").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
@@ -178,11 +174,13 @@ func (s *Server) answersOn(ctx context.Context, port int) error {
 }
 
 // Wait waits until the server answers.
-func (s *Server) Wait(ctx context.Context) error {
+func (s *Server) Wait(ctx context.Context) error { return s.wait(ctx, s.port) }
+
+func (s *Server) wait(ctx context.Context, port int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		err := s.answers(ctx)
+		err := s.answers(ctx, port)
 		if err == nil {
 			return nil
 		}
@@ -190,7 +188,7 @@ func (s *Server) Wait(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			return fmt.Errorf("the server does not answer: %w\n%s", err, text)
+			return fmt.Errorf("no server answers on port %d: %w\n%s", port, err, text)
 		}
 	}
 }

@@ -33,6 +33,10 @@ type Driver interface {
 	// session ends at the cursor at, or anywhere if at is negative. The condition and the
 	// write are one step, in all processes. Append does not retain lines.
 	//
+	// ^c means anywhere, for a caller that has read up to the cursor c. If the session was
+	// replaced since then, a driver whose cursors show that fails with [ErrReplaced], even
+	// if another call has got that error.
+	//
 	// If the session ends elsewhere, or lines is empty, Append adds the lines that decide
 	// returns instead. Decide is called with the cursor at which the session ends. Until
 	// Append returns, no other call, in any process, can append to the session or delete
@@ -170,7 +174,7 @@ func Keeps(keep Keep, rec transcript.Record) bool {
 }
 
 // Anywhere is the cursor of an append that has no condition.
-const Anywhere Cursor = -1
+const Anywhere = ^Cursor(0)
 
 // Result is the place of the lines of an append. Without any, both are the end.
 type Result struct{ Start, End Cursor }
@@ -233,6 +237,10 @@ type Row struct {
 	// Current reports whether the session is the current one of its key. Only
 	// List sets it.
 	Current bool `json:"-"`
+
+	// Bytes is the size of all lines with their newlines, also in an archive. Only Get,
+	// Load and List set it, and only if Size does not count bytes.
+	Bytes int64 `json:"-"`
 
 	// Stale reports that the session may have lines after Size. Only List sets it.
 	Stale bool `json:"-"`

@@ -46,9 +46,11 @@ type NotDurableError struct {
 	Err     error // of the sync
 }
 
-// Error returns one line: the file, the bytes in doubt, the cause and the way
-// out.
+// Error returns one line: the file or service, the bytes in doubt, the cause and the way out.
 func (e *NotDurableError) Error() string {
+	if e.Path != "" && e.End == 0 {
+		return fmt.Sprintf("%s went away before it answered (%v), so the write may have happened: check when it is back, or append again under the same idempotency key", e.Path, e.Err)
+	}
 	if e.Refused {
 		return fmt.Sprintf("write %s: nothing was written, because bytes %d to %d could not be synced: %v; "+
 			"call Recover first, reopening is no cure", e.Path, e.Start, e.End, e.Err)

@@ -29,6 +29,15 @@ var rowMistakes = []mistake{
 			return b.Driver.Put(ctx, row)
 		}
 	}},
+	{"counts bytes of compressed lines", "row/put", func(b *broken) {
+		b.list = func(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent, after, n)
+			for i := range rows {
+				rows[i].Bytes /= 2
+			}
+			return rows, err
+		}
+	}},
 	{"keeps what is empty", "row/put", func(b *broken) {
 		b.put = func(ctx context.Context, row driver.Row) error {
 			if old, err := b.Driver.Get(ctx, row.Ref()); err == nil && row.Title == "" {

@@ -42,7 +42,9 @@ func (c *check) state(d driver.Driver) state {
 			c.errorIf(row.Current != (want.ID == row.ID), "List: session %s of key %q has Current %v, want %s",
 				row.ID, row.KeyRef(), row.Current, want.ID)
 			c.wantCurrent(d, row.KeyRef(), want)
-			c.wantRow("Get and List", c.get(d, row.Ref()), row)
+			got := c.get(d, row.Ref())
+			c.wantRow("Get and List", got, row)
+			c.errorIf(got.Bytes != row.Bytes, "Get: session %s has %d Bytes, and %d in a List", row.ID, got.Bytes, row.Bytes)
 			s[row.Ref()] = c.read(d, row)
 		}
 	}
@@ -68,6 +70,11 @@ func (c *check) read(d driver.Driver, row driver.Row) *shown {
 	}
 	backward := c.scan(d, row.Ref(), 0, driver.Backward)
 	slices.Reverse(backward)
+	size := int64(len(s.text)) // newlines
+	for _, text := range s.text {
+		size += int64(len(text))
+	}
+	c.errorIf(row.Bytes != 0 && row.Bytes != size, "List: session %s has %d Bytes, want %d or 0", row.ID, row.Bytes, size)
 	if !sameRecords(recs, backward) {
 		c.errorf("forward a scan yields %s, backward the reverse of %s", brief(idsOf(recs)), brief(idsOf(backward)))
 	}

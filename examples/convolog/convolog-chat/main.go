@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) (err error) {
 
 func open(ctx context.Context, dir, url string) (*session.Store, error) {
 	if url != "" {
-		store, _, err := postgres.Open(ctx, url)
+		store, _, err := postgres.Open(ctx, url, false)
 		return store, err
 	}
 	if err := home.Check(dir); err != nil {

@@ -110,7 +110,7 @@ func (d *memory) beginKey(ctx context.Context, op string, key driver.KeyRef) err
 			d.storage.mu.Unlock()
 		}
 	}
-	return failKey(op, key, err)
+	return fail(op, key, err)
 }
 
 // find locks the storage for a call on a session. If the error is nil the
@@ -136,7 +136,7 @@ func (d *memory) findLines(ctx context.Context, op string, ref driver.Ref, at dr
 	}
 	was := d.bodies[ref]
 	d.bodies[ref] = s.body
-	if was != 0 && was != s.body || at > 0 && at&^maxLines != s.body {
+	if was != 0 && was != s.body || max(at, ^at) > 0 && max(at, ^at)&^maxLines != s.body {
 		d.storage.mu.Unlock()
 		return nil, fail(op, ref, driver.ErrReplaced)
 	}
@@ -242,7 +242,7 @@ func (d *memory) Load(ctx context.Context, key driver.KeyRef, header func(gen in
 		return s.copyRow(), nil
 	}
 	if header == nil {
-		return driver.Row{}, failKey(op, key, errNoSession)
+		return driver.Row{}, fail(op, key, errNoSession)
 	}
 	return d.create(op, key, header)
 }
@@ -372,7 +372,7 @@ func (d *memory) Put(ctx context.Context, row driver.Row) error {
 	if row.Rev < s.row.Rev {
 		return nil // it was made of lines that were replaced
 	}
-	row.Owner, row.Key, row.Gen, row.Archived = s.row.Owner, s.row.Key, s.row.Gen, false
+	row.Owner, row.Key, row.Gen, row.Archived, row.Bytes = s.row.Owner, s.row.Key, s.row.Gen, false, s.row.Bytes
 	row.Labels = slices.Clone(row.Labels)
 	s.row = row
 	return nil
@@ -382,43 +382,31 @@ func (d *memory) Put(ctx context.Context, row driver.Row) error {
 // list.
 func (d *memory) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	if err := d.begin(ctx); err != nil {
-		return nil, failOn("List", err)
+		return nil, fail("List", nil, err)
 	}
 	defer d.storage.mu.Unlock()
 	if agent == "" {
 		return d.storage.agents(), nil
 	}
 	if err := driver.CheckAgent(agent); err != nil {
-		return nil, failOn("List", err)
+		return nil, fail("List", nil, err)
 	}
 	return d.storage.rows(agent, after, n), nil
 }
 
-// fail adds the call and the session to an error. Nil stays nil.
-func fail(op string, ref driver.Ref, err error) error {
-	if err == nil || misnamed(err) {
-		return failOn(op, err)
-	}
-	return fmt.Errorf("memdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
-}
-
-func failKey(op string, key driver.KeyRef, err error) error {
-	if err == nil || misnamed(err) {
-		return failOn(op, err)
-	}
-	return fmt.Errorf("memdriver: %s: key %q of agent %q: %w", op, key.Key, key.Agent, err)
-}
-
-// failOn is fail for an error that names its subject itself.
-func failOn(op string, err error) error {
+// fail adds the call and its session or key to an error, unless that quotes an invalid name.
+// Nil stays nil.
+func fail(op string, of any, err error) error {
 	if err == nil {
 		return nil
 	}
+	if _, misnamed := errors.AsType[*driver.NameError](err); !misnamed {
+		switch of := of.(type) {
+		case driver.Ref:
+			op += fmt.Sprintf(": session %q of agent %q", of.ID, of.Agent)
+		case driver.KeyRef:
+			op += fmt.Sprintf(": key %q of agent %q", of.Key, of.Agent)
+		}
+	}
 	return fmt.Errorf("memdriver: %s: %w", op, err)
-}
-
-// misnamed reports whether err quotes the name that is wrong.
-func misnamed(err error) bool {
-	_, ok := errors.AsType[*driver.NameError](err)
-	return ok
 }

@@ -11,7 +11,7 @@ import (
 
 // A session is one session of a storage, whose lock guards it.
 type session struct {
-	row     driver.Row
+	row     driver.Row          // with Bytes
 	body    driver.Cursor       // the high half of its cursors; a rewrite gives another one
 	records []transcript.Record // the k-th ends at cursor body|k; only added to
 	turn    chan struct{}       // holds one element while the turn is locked
@@ -70,4 +70,5 @@ func (s *session) add(data []byte) {
 		rec.Entry = e
 	}
 	s.records = append(s.records, rec)
+	s.row.Bytes += int64(len(data)) + 1
 }

@@ -5,27 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-// callAppend yields one record, which only a prepared statement can read, in binary form.
-// callAppendFrom yields a table and costs more.
-const (
-	callAppend     = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
-	callAppendFrom = "SELECT * FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"
-)
-
-// An outcome is the result of the SQL function append.
+// An outcome is the result of the SQL function append. The body is 0 if there is no session.
 type outcome struct {
 	status           string
-	body, start, end pgtype.Int8
-}
-
-func (o *outcome) fields() pgtype.CompositeFields {
-	return pgtype.CompositeFields{&o.status, &o.body, &o.start, &o.end}
+	body, start, end int64
 }
 
 // A call is one append in progress.
@@ -50,47 +38,37 @@ type call struct {
 //
 // If the connection is lost before the server answers, Append waits for the server and
 // checks whether the lines were written. After half a minute it gives up with an
-// [*UnknownError].
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
+// [*driver.NotDurableError].
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (res driver.Result, err error) {
 	lines, err := linesOf(all)
 	if err != nil {
-		return driver.Result{}, fail("append", ref, err)
+		return res, fail("append", ref, err)
 	}
-	res, err := d.append(d.joining(ctx), ref, func(ctx context.Context, c *call) error {
-		c.at, c.lines = at, lines
-		if decide == nil || len(all) > 0 {
-			if err := d.sendAlone(ctx, c); err != nil || decide == nil || c.out.status != "conflict" {
-				return err
+	err = d.on(ctx, "append", ref, func() (err error) {
+		res, err = d.append(d.joining(ctx), ref, func(ctx context.Context, c *call) error {
+			c.at, c.lines = at, lines
+			if decide == nil || len(all) > 0 {
+				if err := d.send(ctx, c); err != nil || decide == nil || c.out.status != "conflict" {
+					return err
+				}
 			}
-		}
-		return d.decided(ctx, c, decide)
-	})
-	return res, fail("append", ref, err)
-}
-
-// sendAlone sends a call, in a transaction of its own unless ctx belongs to one.
-func (d *Driver) sendAlone(ctx context.Context, c *call) error {
-	if tx, ok := d.inside(ctx); ok {
-		return d.send(ctx, tx, c)
-	}
-	conn, err := d.acquire(ctx)
-	if err != nil {
+			return d.decided(ctx, c, decide)
+		})
 		return err
-	}
-	defer conn.Release()
-	return d.send(ctx, conn, c)
+	})
+	return res, err
 }
 
 // decided appends the lines that decide returns. It first appends no lines, which locks the
 // row of the session until the end of the transaction.
 func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) error {
-	return d.transaction(ctx, func(tx pgx.Tx) error {
-		c.at = driver.Anywhere
+	return d.transaction(ctx, func(ctx context.Context) error {
+		c.at = min(c.at, ^c.at)
 		c.lines, _ = linesOf(nil)
-		if err := d.send(ctx, tx, c); err != nil || c.out.status != "ok" {
+		if err := d.send(ctx, c); err != nil || c.out.status != "ok" {
 			return err
 		}
-		decided, err := decide(context.WithValue(ctx, inside{d}, scope{tx, d.mode(ctx)}), cursorOf(c.out.body.Int64, c.out.start.Int64))
+		decided, err := decide(ctx, cursorOf(c.out.body, c.out.start))
 		if err == nil {
 			c.lines, err = linesOf(decided)
 		}
@@ -100,19 +78,12 @@ func (d *Driver) decided(ctx context.Context, c *call, decide func(context.Conte
 		if len(decided) == 0 {
 			return nil
 		}
-		return d.send(ctx, tx, c)
+		return d.send(ctx, c)
 	})
 }
 
 // append carries out a call with write, and returns the result.
 func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.Context, *call) error) (res driver.Result, err error) {
-	if err := d.enter(ctx); err != nil {
-		return res, err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return res, err
-	}
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	var c *call
@@ -124,7 +95,13 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 			err = d.persist(ctx, func(ctx context.Context) error { return write(ctx, c) }, c.settled(d))
 		}
 		if err == nil {
-			err = d.verdict(c)
+			err = errorOf(c.out.status, 0)
+		}
+		switch {
+		case c.out.body > 0:
+			d.names.Store(ref, c.out.body)
+		case errors.Is(err, errNoSession):
+			d.names.Delete(ref)
 		}
 	}
 	if err != nil {
@@ -133,35 +110,10 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, write func(context.
 	if _, ok := d.inside(ctx); len(c.lines.ids) > 0 && !ok { // else the server notifies at the commit
 		d.changed(ref)
 	}
-	return driver.Result{Start: cursorOf(c.out.body.Int64, c.out.start.Int64), End: cursorOf(c.out.body.Int64, c.out.end.Int64)}, nil
+	return driver.Result{Start: cursorOf(c.out.body, c.out.start), End: cursorOf(c.out.body, c.out.end)}, nil
 }
 
 var errLeaseLost = fmt.Errorf("the turn lease of this process has ended, nothing was written: end the turn and begin another one: %w", driver.ErrBusy)
-
-// verdict returns the error of a call's outcome, and remembers the body of the session.
-func (d *Driver) verdict(c *call) error {
-	if c.out.body.Valid {
-		d.names.Store(c.ref, c.out.body.Int64)
-	}
-	switch c.out.status {
-	case "ok":
-		return nil
-	case "gone":
-		d.names.Delete(c.ref)
-		return errNoSession
-	case "archived":
-		return driver.ErrArchived
-	case "replaced":
-		return driver.ErrReplaced
-	case "fenced":
-		return errLeaseLost
-	case "full":
-		return errFull
-	case "conflict":
-		return driver.ErrConflict
-	}
-	return fmt.Errorf("the function append returned %q: the tables are of another version", c.out.status)
-}
 
 // known returns the body of a session that this driver used last, or 0.
 func (d *Driver) known(ref driver.Ref) int64 {
@@ -170,28 +122,22 @@ func (d *Driver) known(ref driver.Ref) int64 {
 	return n
 }
 
-// send calls the function append in one round trip, on a connection or in a transaction.
-func (d *Driver) send(ctx context.Context, q interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, c *call,
-) error {
+// send calls the function append in one round trip.
+func (d *Driver) send(ctx context.Context, c *call) error {
 	body, at := c.body, int64(driver.Anywhere)
+	if known := max(c.at, ^c.at); known > 0 {
+		body = int64(known) >> lineBits
+	}
 	if c.at >= 0 {
-		if body == 0 {
-			body = int64(c.at) >> lineBits
-		}
-		var err error
-		if at, err = place(c.at, body); err != nil {
-			return verdict{err}
-		}
+		at = int64(c.at) & maxLines
 	}
 	c.attempt = newAttempt()
 	l := &c.lines
-	args := d.args(ctx, []any{c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data})
-	if args[0] == pgx.QueryExecModeCacheStatement {
-		return q.QueryRow(ctx, d.sql.Replace(callAppend), args...).Scan(c.out.fields())
-	}
-	return q.QueryRow(ctx, d.sql.Replace(callAppendFrom), args...).Scan(c.out.fields()...)
+	var out string
+	c.out = outcome{}
+	err := d.row(ctx, "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)", c.ref.Agent, c.ref.ID, body, c.fence, c.sync, lockWait(ctx), c.attempt, at, l.ids, l.data, l.bytes).once(ctx, &out)
+	_, _ = fmt.Sscan(out, &c.out.status, &c.out.body, &c.out.start, &c.out.end) // without a session only the status
+	return err
 }
 
 // settled returns a function that checks whether an unanswered call was committed.
@@ -206,12 +152,10 @@ func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 			return false, err
 		}
 		start := *seq - 1
-		c.out = outcome{"ok", valid(*body), valid(start), valid(start + int64(len(c.lines.ids)))}
+		c.out = outcome{"ok", *body, start, start + int64(len(c.lines.ids))}
 		return true, nil
 	}
 }
-
-func valid(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: true} }
 
 // look reports whether a session contains a line, after a wait for calls that write to the
 // session. If the line is missing, look revokes the attempt to append it. The attempt may

@@ -12,7 +12,7 @@ import (
 
 // Archive implements [driver.Rewriter]. The lines are kept in compressed blocks.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
-	return fail("archive", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && r.Archived }, func(s *still) error {
+	return d.still(ctx, "archive", ref, func(r driver.Row, err error) bool { return err == nil && r.Archived }, func(s *still) error {
 		if s.row.Archived {
 			return nil
 		}
@@ -20,23 +20,22 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) 
 			return err
 		}
 		return s.pack()
-	}))
+	})
 }
 
 // Restore implements [driver.Rewriter].
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
-	return fail("restore", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && !r.Archived }, func(s *still) error {
+	return d.still(ctx, "restore", ref, func(r driver.Row, err error) bool { return err == nil && !r.Archived }, func(s *still) error {
 		if !s.row.Archived {
 			return nil
 		}
 		return s.unpack()
-	}))
+	})
 }
 
 // pack moves the lines of a session into compressed blocks.
 func (s *still) pack() error {
-	for first := int64(0); first < s.lines; {
-		page, err := s.page(first)
+	for page, err := range s.pages {
 		if err != nil {
 			return err
 		}
@@ -46,11 +45,9 @@ func (s *still) pack() error {
 			_, _ = zip.Write(append(l.data, '\n')) // into memory
 		}
 		_ = zip.Close()
-		last := page[len(page)-1].seq
-		if err := s.exec("INSERT INTO {s}.blocks (body, first, last, data) VALUES ($1, $2, $3, $4)", s.body, first+1, last, block.Bytes()); err != nil {
+		if err := s.exec("INSERT INTO {s}.blocks (body, first, last, data) VALUES ($1, $2, $3, $4)", s.body, page[0].seq, page[len(page)-1].seq, block.Bytes()); err != nil {
 			return err
 		}
-		first = last
 	}
 	if err := s.exec("DELETE FROM {s}.lines WHERE body = $1", s.body); err != nil {
 		return err
@@ -60,24 +57,21 @@ func (s *still) pack() error {
 
 // unpack moves the lines of a session back out of the blocks.
 func (s *still) unpack() error {
-	for first := int64(0); first < s.lines; {
-		page, err := s.page(first)
+	for page, err := range s.pages {
 		if err != nil {
 			return err
 		}
 		all := make([]driver.Line, len(page))
 		for i, l := range page {
-			e := record(l.data, s.body, l.seq-1).Entry
-			all[i] = driver.Line{ID: e.ID, Data: l.data}
+			all[i] = driver.Line{ID: record(l.data, s.body, l.seq-1).Entry.ID, Data: l.data}
 		}
 		l, err := linesOf(all)
+		if err == nil {
+			err = s.insert(page[0].seq-1, l)
+		}
 		if err != nil {
 			return err
 		}
-		if err := s.insert(first, l); err != nil {
-			return err
-		}
-		first = page[len(page)-1].seq
 	}
 	if err := s.exec("DELETE FROM {s}.blocks WHERE body = $1", s.body); err != nil {
 		return err

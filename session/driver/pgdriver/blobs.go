@@ -34,7 +34,7 @@ var _ blobs.Maker = blobStore{}
 
 // Make implements [blobs.Maker].
 func (b blobStore) Make(ctx context.Context, ref driver.Ref) error {
-	return fail("make room for blobs", ref, b.with(ctx, ref, nil, func([][]byte) error {
+	return b.with(ctx, "make room for blobs", ref, nil, func([][]byte) error {
 		_, err := b.d.exec(ctx, `WITH old AS (DELETE FROM {s}.unborn u WHERE u.at < clock_timestamp() - interval '1 day' RETURNING u.agent, u.id)
 			DELETE FROM {s}.blobs b USING old WHERE b.agent = old.agent AND b.id = old.id
 			AND NOT EXISTS (SELECT FROM {s}.sessions t WHERE t.agent = b.agent AND t.id = b.id)`)
@@ -42,12 +42,12 @@ func (b blobStore) Make(ctx context.Context, ref driver.Ref) error {
 			_, err = b.d.exec(ctx, "INSERT INTO {s}.unborn (agent, id) VALUES ($1, $2) ON CONFLICT (agent, id) DO UPDATE SET at = excluded.at", ref.Agent, ref.ID)
 		}
 		return err
-	}))
+	})
 }
 
 // Put implements [blobs.Store].
 func (b blobStore) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
-	err := b.with(ctx, ref, []string{hash}, func(sums [][]byte) error {
+	return b.with(ctx, fmt.Sprintf("keep blob %.12s", hash), ref, []string{hash}, func(sums [][]byte) error {
 		if len(data) > maxData {
 			return fmt.Errorf("the blob has %d bytes, more than %d, nothing was written: keep media of that size in a bucket: %w", len(data), maxData, fs.ErrInvalid)
 		}
@@ -67,34 +67,27 @@ func (b blobStore) Put(ctx context.Context, ref driver.Ref, hash string, data []
 		}
 		return err
 	})
-	return fail(fmt.Sprintf("keep blob %.12s", hash), ref, err)
 }
 
 // Get implements [blobs.Store].
 func (b blobStore) Get(ctx context.Context, ref driver.Ref, hash string) (data []byte, err error) {
-	err = b.with(ctx, ref, []string{hash}, func(sums [][]byte) error {
+	err = b.with(ctx, fmt.Sprintf("read blob %.12s", hash), ref, []string{hash}, func(sums [][]byte) error {
 		err := b.d.row(ctx, "SELECT data FROM {s}.blobs WHERE agent = $1 AND id = $2 AND hash = $3", ref.Agent, ref.ID, sums[0]).Scan(&data)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = fs.ErrNotExist
 		}
 		return err
 	})
-	return data, fail(fmt.Sprintf("read blob %.12s", hash), ref, err)
+	return data, err
 }
 
 // List implements [blobs.Store].
 func (b blobStore) List(ctx context.Context, ref driver.Ref) (hashes []string, err error) {
-	err = b.with(ctx, ref, nil, func([][]byte) error {
-		return b.d.rows(ctx, func(rows pgx.Rows) (err error) {
-			hashes, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (hash string, err error) {
-				var sum []byte
-				err = r.Scan(&sum)
-				return hex.EncodeToString(sum), err
-			})
-			return err
-		}, "SELECT hash FROM {s}.blobs WHERE agent = $1 AND id = $2", ref.Agent, ref.ID)
+	err = b.with(ctx, "list blobs", ref, nil, func([][]byte) (err error) {
+		hashes, err = collect(ctx, b.d, pgx.RowTo[string], "SELECT encode(hash, 'hex') FROM {s}.blobs WHERE agent = $1 AND id = $2", ref.Agent, ref.ID)
+		return err
 	})
-	return hashes, fail("list blobs", ref, err)
+	return hashes, err
 }
 
 // Delete implements [blobs.Store].
@@ -102,29 +95,24 @@ func (b blobStore) Delete(ctx context.Context, ref driver.Ref, hashes ...string)
 	if len(hashes) == 0 {
 		return nil
 	}
-	return fail("delete blobs", ref, b.with(ctx, ref, hashes, func(sums [][]byte) error {
+	return b.with(ctx, "delete blobs", ref, hashes, func(sums [][]byte) error {
 		_, err := b.d.exec(ctx, "DELETE FROM {s}.blobs WHERE agent = $1 AND id = $2 AND hash = ANY ($3) AND set_config('synchronous_commit', $4, true) <> ''",
 			ref.Agent, ref.ID, sums, b.d.strict)
 		return err
-	}))
+	})
 }
 
-// with checks ref and hashes, and calls do with the hashes as bytes.
-func (b blobStore) with(ctx context.Context, ref driver.Ref, hashes []string, do func(sums [][]byte) error) error {
-	if err := b.d.enter(ctx); err != nil {
-		return err
-	}
-	defer b.d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return err
-	}
-	sums := make([][]byte, len(hashes))
-	for i, hash := range hashes {
-		sum, err := hex.DecodeString(hash)
-		if err != nil || len(sum) != len(keyHash("")) || strings.ToLower(hash) != hash {
-			return fmt.Errorf("%.100q is not a SHA-256 in lower-case hexadecimal digits: %w", hash, fs.ErrInvalid)
+// with calls do in a call on a session, with the hashes as bytes.
+func (b blobStore) with(ctx context.Context, op string, ref driver.Ref, hashes []string, do func(sums [][]byte) error) error {
+	return b.d.on(ctx, op, ref, func() error {
+		sums := make([][]byte, len(hashes))
+		for i, hash := range hashes {
+			sum, err := hex.DecodeString(hash)
+			if err != nil || len(sum) != len(keyHash("")) || strings.ToLower(hash) != hash {
+				return fmt.Errorf("%.100q is not a SHA-256 in lower-case hexadecimal digits: %w", hash, fs.ErrInvalid)
+			}
+			sums[i] = sum
 		}
-		sums[i] = sum
-	}
-	return do(sums)
+		return do(sums)
+	})
 }

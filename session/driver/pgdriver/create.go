@@ -4,47 +4,51 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-var errInUse = fmt.Errorf("the ID is in use, nothing was written: %w", fs.ErrExist)
-
 // Load implements [driver.Driver].
 func (d *Driver) Load(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, err error) {
-	if err := d.enter(ctx); err != nil {
-		return row, failKey("load", key, err)
-	}
-	defer d.ops.Done()
 	if header == nil {
 		ctx = d.joining(ctx)
 	}
-	for err = errAgain; errors.Is(err, errAgain); {
+	err = d.again(ctx, func() (err error) {
 		if row, err = d.current(ctx, key); errors.Is(err, errNoSession) && header != nil {
 			row, err = d.create(ctx, key, header, nil, true)
 		}
-	}
-	return row, failKey("load", key, err)
+		return err
+	})
+	return row, fail("load", key, err)
 }
 
 // Create implements [driver.Driver].
 func (d *Driver) Create(ctx context.Context, key driver.KeyRef, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (row driver.Row, err error) {
-	if err := d.enter(ctx); err != nil {
-		return row, failKey("create", key, err)
-	}
-	defer d.ops.Done()
-	for err = errAgain; errors.Is(err, errAgain); {
+	err = d.again(ctx, func() (err error) {
 		row, err = d.create(ctx, key, header, more, false)
-	}
-	return row, failKey("create", key, err)
+		return err
+	})
+	return row, fail("create", key, err)
 }
 
-// errAgain means that another call took the gen.
-var errAgain = errors.New("the key has changed during the call")
+// SetCurrent implements [driver.Driver].
+func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	err = d.again(ctx, func() (err error) {
+		row, err = d.setCurrent(ctx, ref, gen, line)
+		return err
+	})
+	return row, fail("set current", ref, err)
+}
+
+// again calls do in a call, until no other call takes the same gen.
+func (d *Driver) again(ctx context.Context, do func() error) error {
+	return d.during(ctx, func() (err error) {
+		for err = errAgain; errors.Is(err, errAgain); {
+			err = do()
+		}
+		return err
+	})
+}
 
 // create makes a session. It calls header with the next gen of the key, and fails with
 // errAgain if another call took that gen. If only is set, it also fails with errAgain if
@@ -84,9 +88,9 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	}
 	var status string
 	var body *int64
-	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)",
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
 		key.Agent, row.ID, []byte(key.Owner), []byte(key.Key), ownedHash(key), row.Gen, row.Rev, d.sync, lockWait(ctx), seconds, nanoseconds, text, only,
-		l.ids, l.data, base, rev, given)
+		l.ids, l.data, l.bytes, base, rev, given)
 	unsure := false
 	written := func(ctx context.Context) (bool, error) {
 		// Only this call knows the ID of its first line. A session is created with all its
@@ -99,22 +103,16 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 	if err == nil && unsure && status != "ok" { // the previous attempt may have created it
 		was := status
 		if done, lookErr := written(ctx); lookErr != nil {
-			err = &UnknownError{lookErr}
+			err = unknown(lookErr)
 		} else if !done {
 			status = was
 		}
 	}
-	switch {
-	case err != nil:
+	if err == nil {
+		err = errorOf(status, row.Gen)
+	}
+	if err != nil {
 		return row, err
-	case status == "exists":
-		return row, errInUse
-	case status == "again":
-		return row, errAgain
-	case status == "taken":
-		return row, takenError(row.Gen)
-	case status == "replaced":
-		return row, driver.ErrReplaced
 	}
 	d.names.Store(row.Ref(), *body)
 	d.changed(row.Ref())
@@ -123,30 +121,14 @@ func (d *Driver) create(ctx context.Context, key driver.KeyRef, header func(gen 
 
 // gen returns the highest gen of a key so far.
 func (d *Driver) gen(ctx context.Context, key driver.KeyRef) (gen int64, err error) {
-	err = d.row(ctx, "SELECT gen FROM {s}.keys WHERE agent = $1 AND hash = $2", key.Agent, ownedHash(key)).Scan(&gen)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
+	err = d.row(ctx, "SELECT coalesce(max(gen), 0) FROM {s}.keys WHERE agent = $1 AND hash = $2", key.Agent, ownedHash(key)).Scan(&gen)
 	return gen, err
 }
 
-// SetCurrent implements [driver.Driver].
-func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
-	if err := d.enter(ctx); err != nil {
-		return row, fail("set current", ref, err)
-	}
-	defer d.ops.Done()
-	for err = errAgain; errors.Is(err, errAgain); {
-		row, err = d.setCurrent(ctx, ref, gen, line)
-	}
-	return row, fail("set current", ref, err)
-}
-
-func takenError(gen int64) error {
-	return fmt.Errorf("another session of the key also has gen %d: delete that session, or copy into another store; nothing was written: %w", gen, fs.ErrExist)
-}
-
 func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return row, err
+	}
 	if row, err = d.get(ctx, ref); err != nil {
 		return row, err
 	}
@@ -180,33 +162,24 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, given int64, li
 		}
 		return d.look(ctx, ref, l.ID, l.Data, nil, new(*int64), new(*int64))
 	}, &status)
-	switch {
-	case err != nil:
-		return row, err
-	case status == "gone":
-		return row, errNoSession
-	case status == "archived":
-		return row, driver.ErrArchived
-	case status == "full":
-		return row, errFull
-	case status == "taken":
-		return row, takenError(given)
-	case status == "again":
-		return row, errAgain
+	if err == nil {
+		err = errorOf(status, given)
 	}
-	d.changed(ref)
-	return row, nil
+	if err == nil {
+		d.changed(ref)
+	}
+	return row, err
 }
 
 // Delete implements [driver.Driver]. Copies of deleted rows stay in the tables until the
 // next VACUUM of the server, and longer in its write-ahead log and in backups.
 func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Ref) error {
-	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return fail("delete", ref, d.delete(ctx, ref, at)) })...)
+	return errors.Join(driver.Once(refs, func(ref driver.Ref) error { return d.delete(ctx, ref, at) })...)
 }
 
 func (d *Driver) delete(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
 	unsure := false
-	err := d.still(ctx, ref, func(_ driver.Row, err error) bool {
+	err := d.still(ctx, "delete", ref, func(_ driver.Row, err error) bool {
 		unsure = true
 		return err != nil
 	}, func(s *still) error {

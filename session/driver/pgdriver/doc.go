@@ -17,7 +17,7 @@
 // fsync is off. A failover keeps only the data that replication had copied.
 //
 // A call that loses its connection checks whether it was committed, and otherwise tries
-// again, for half a minute. Then it returns an [*UnknownError]. Reads are also repeated
+// again, for half a minute. Then it returns a [*driver.NotDurableError]. Reads are also repeated
 // for half a minute.
 //
 // # Media and memories
@@ -81,7 +81,8 @@ package pgdriver
 // Decisions:
 //
 // A cursor consists of the number of the body and the number of the line. A rewrite changes
-// the body, so a cursor of replaced lines fails.
+// the body, so a cursor of replaced lines fails. An append without a condition also names
+// the cursor that its caller has read up to.
 //
 // An append is one call of a function under the lock of the session's row, in an implicit
 // transaction.

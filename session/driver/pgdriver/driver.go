@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -24,9 +23,12 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Schema is the schema of the tables; empty means "convolog". Open makes a missing
-	// schema. The name has at most 63 bytes, and no quote, dollar sign, '{', backslash or
+	// schema, unless Existing is set. The name has at most 63 bytes, and no quote, dollar sign, '{', backslash or
 	// control character.
 	Schema string
+	// Existing makes Open fail with an error that matches [io/fs.ErrNotExist] if the schema
+	// holds no store, and make nothing. It is for programs that only read.
+	Existing bool
 	// Async acknowledges appends before the server has put them on stable storage, and
 	// allows a server that never does so (fsync or synchronous_commit off). A crash of the
 	// server may lose the last of these appends, in order. Delete, Rewrite and other
@@ -65,8 +67,8 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-// Open returns a driver on a database, and makes its tables or brings them up to date. The
-// caller closes the pool, after the driver.
+// Open returns a driver on a database, and makes missing tables unless Options.Existing is
+// set. The caller closes the pool, after the driver.
 //
 // Unless Options.Async is set, Open fails if fsync or synchronous_commit is off: a crash of
 // the server could then lose acknowledged commits.
@@ -123,23 +125,10 @@ func (d *Driver) durable(ctx context.Context) error {
 		return err
 	case d.opts.Async:
 		d.sync = "off"
-	case fsync != "on":
-		return errors.New("fsync is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
-	case d.sync == "off":
-		return errors.New("synchronous_commit is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
+	case fsync == "off" || d.sync == "off":
+		return errors.New("fsync or synchronous_commit is off, so a crash of the server loses acknowledged commits: switch it on, or set Options.Async")
 	}
 	return nil
-}
-
-// enter begins a call. The caller ends it with d.ops.Done.
-func (d *Driver) enter(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := d.ready(ctx)
-	if err == nil {
-		d.ops.Add(1)
-	}
-	return err
 }
 
 // ready returns an error if the driver is closed or ctx is done.
@@ -160,142 +149,52 @@ func (d *Driver) Close() error {
 	d.close()
 	d.mu.Unlock()
 	d.ops.Wait()
-	d.endWatches(driver.ErrClosed)
+	d.tell(driver.Ref{}, driver.ErrClosed)
 	return nil
 }
 
-// A query is one statement that yields one row.
-type query struct {
-	d    *Driver
-	ctx  context.Context //nolint:containedctx // until Scan
-	sql  string
-	args []any
+// on calls do in a call on a session, and adds the operation and the session to its error.
+func (d *Driver) on(ctx context.Context, op string, ref driver.Ref, do func() error) error {
+	return fail(op, ref, d.during(ctx, func() error {
+		if err := driver.CheckRef(ref); err != nil {
+			return err
+		}
+		return do()
+	}))
 }
 
-// row returns a query for one row. Its Scan retries while the server is away.
-func (d *Driver) row(ctx context.Context, sql string, args ...any) query {
-	return query{d, ctx, d.sql.Replace(sql), args}
-}
-
-// acquire takes a connection from the pool. Its error means that no statement was sent.
-func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	conn, err := d.pool.Acquire(ctx)
-	if err != nil {
-		return nil, notSent{err}
+// during calls do in a call, which Close waits for.
+func (d *Driver) during(ctx context.Context, do func() error) error {
+	d.mu.Lock()
+	err := d.ready(ctx)
+	if err == nil {
+		d.ops.Add(1)
 	}
-	return conn, nil
-}
-
-// Scan implements [pgx.Row].
-func (q query) Scan(to ...any) error {
-	ctx, cancel := reading(q.ctx)
-	defer cancel()
-	if tx, ok := q.d.inside(ctx); ok {
-		return tx.QueryRow(ctx, q.sql, q.d.args(ctx, q.args)...).Scan(to...)
-	}
-	return q.d.persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, nil)
-}
-
-func (q query) once(ctx context.Context, to ...any) error {
-	conn, err := q.d.acquire(ctx)
+	d.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
-	return conn.QueryRow(ctx, q.sql, q.d.args(ctx, q.args)...).Scan(to...)
+	defer d.ops.Done()
+	return do()
 }
 
-// rows passes the rows of a query to take. If the connection is lost, it repeats the query
-// and calls take again.
-func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string, args ...any) error {
-	ctx, cancel := reading(ctx)
-	defer cancel()
-	args = append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
-	ask := func(ctx context.Context, q interface {
-		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	},
-	) error {
-		rows, err := q.Query(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		if err := take(rows); err != nil {
-			return err
-		}
-		return rows.Err()
-	}
-	if tx, ok := d.inside(ctx); ok {
-		return ask(ctx, tx)
-	}
-	return d.persist(ctx, func(ctx context.Context) error { return ask(ctx, d.pool) }, nil)
-}
-
-// exec executes a statement. The statement may be carried out twice.
-func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
-	ctx, cancel := writing(ctx)
-	defer cancel()
-	if tx, ok := d.inside(ctx); ok { // a sweep of blobs inside decide
-		err := pgx.BeginFunc(ctx, tx, func(point pgx.Tx) error { // a failure must not end the transaction
-			tag, err := point.Exec(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
-			affected = tag.RowsAffected()
-			return err
-		})
-		return affected, err
-	}
-	err = d.persist(ctx, func(ctx context.Context) error {
-		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), d.args(ctx, args)...)
-		affected = tag.RowsAffected()
-		return err
-	}, nil)
-	return affected, err
-}
-
-// call calls a function, and repeats it only if settled finds that it had no effect.
-func (d *Driver) call(ctx context.Context, q query, settled func(context.Context) (bool, error), to ...any) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	ctx, cancel := writing(ctx)
-	defer cancel()
-	return d.persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, settled)
-}
-
-var errNoSession error = verdict{fmt.Errorf("there is no such session: %w", fs.ErrNotExist)}
-
-// missing turns the error of a missing row into errNoSession.
-func missing(err error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errNoSession
-	}
-	return err
-}
-
-// fail adds the operation and the session to an error. Nil stays nil.
-func fail(op string, ref driver.Ref, err error) error {
-	if err == nil || misnamed(err) {
-		return failOn(op, err)
-	}
-	return fmt.Errorf("pgdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
-}
-
-func failKey(op string, key driver.KeyRef, err error) error {
-	if err == nil || misnamed(err) {
-		return failOn(op, err)
-	}
-	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key.Key, key.Agent, err)
-}
-
-// failOn is like fail for an error that already names its subject.
-func failOn(op string, err error) error {
+// fail adds the operation and its session or key to an error, unless that quotes an invalid
+// name. Nil stays nil.
+func fail(op string, of any, err error) error {
 	if err == nil {
 		return nil
 	}
+	if _, misnamed := errors.AsType[*driver.NameError](err); !misnamed {
+		switch of := of.(type) {
+		case driver.Ref:
+			op += fmt.Sprintf(": session %q of agent %q", of.ID, of.Agent)
+		case driver.KeyRef:
+			op += fmt.Sprintf(": key %q of agent %q", of.Key, of.Agent)
+		case string:
+			if of != "" {
+				op += fmt.Sprintf(": agent %q", of)
+			}
+		}
+	}
 	return fmt.Errorf("pgdriver: %s: %w", op, err)
-}
-
-// misnamed reports whether err is about an invalid name, which the error quotes.
-func misnamed(err error) bool {
-	_, ok := errors.AsType[*driver.NameError](err)
-	return ok
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,85 @@ func TestStatementsForgotten(t *testing.T) {
 			require.NoError(t, d.Close())
 		})
 	}
+}
+
+// A row of replaced lines does not count. An append of a caller that has read them fails,
+// even if the driver has reported the replacement to another caller.
+func TestReplacementReportedToAnotherCall(t *testing.T) {
+	pool := poolOf(t, server)
+	schema := newSchema(t, pool)
+	here, there := opened(t, pool, schema), opened(t, pool, schema)
+	res, err := here.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Anywhere, nil)
+	require.NoError(t, err)
+	old, err := here.Get(t.Context(), ref)
+	require.NoError(t, err)
+	old.Title, old.Size = "old", int64(res.End)
+	require.NoError(t, there.Delete(t.Context(), driver.Anywhere, ref))
+	_, err = there.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "key"}, headerOf)
+	require.NoError(t, err)
+	require.NoError(t, here.Put(t.Context(), old))
+	now, err := there.Get(t.Context(), ref)
+	require.NoError(t, err)
+	require.Empty(t, now.Title)
+	appendAt := func(at driver.Cursor) error {
+		_, err := here.Append(t.Context(), ref, []driver.Line{lineOf("b")}, at, func(context.Context, driver.Cursor) ([]driver.Line, error) {
+			return []driver.Line{lineOf("c")}, nil
+		})
+		return err
+	}
+	require.ErrorIs(t, appendAt(driver.Anywhere), driver.ErrReplaced)
+	for _, at := range []driver.Cursor{^res.End, res.End} {
+		require.ErrorIs(t, appendAt(at), driver.ErrReplaced)
+	}
+	require.Equal(t, []string{"session"}, idsOf(t, here))
+	require.NoError(t, appendAt(driver.Anywhere))
+	require.NoError(t, here.Close())
+	require.NoError(t, there.Close())
+}
+
+// Open refuses a server that would lose acknowledged commits, and tables of other versions.
+func TestRefusedServer(t *testing.T) {
+	pool := poolOf(t, server)
+	schema := newSchema(t, pool)
+	lax := poolWith(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = "off" })
+	_, err := pgdriver.Open(t.Context(), lax, &pgdriver.Options{Schema: schema})
+	require.ErrorContains(t, err, "set Options.Async")
+	d, err := pgdriver.Open(t.Context(), lax, &pgdriver.Options{Schema: schema, Async: true})
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	for change, want := range map[string]string{"version = 2, min_writer = 1": "use another schema", "version = 99, min_writer = 99": "use a newer driver", "version = 99, min_writer = 3": ""} {
+		_, err := pool.Exec(t.Context(), "UPDATE "+schema+".versions SET "+change)
+		require.NoError(t, err)
+		d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+	}
+}
+
+// With Existing, Open makes nothing, and a role that may only read can use it.
+func TestExisting(t *testing.T) {
+	pool := poolOf(t, server)
+	opts := &pgdriver.Options{Schema: newSchema(t, pool), Existing: true}
+	missing := func() {
+		t.Helper()
+		_, err := pgdriver.Open(t.Context(), pool, opts)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.ErrorContains(t, err, opts.Schema)
+	}
+	missing()
+	_, err := pool.Exec(t.Context(), "CREATE SCHEMA "+opts.Schema) // fails if Open has made it
+	require.NoError(t, err)
+	missing()
+	require.NoError(t, opened(t, pool, opts.Schema).Close())
+	reader := poolWith(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
+	d, err := pgdriver.Open(t.Context(), reader, opts)
+	require.NoError(t, err)
+	require.Equal(t, []string{"session"}, idsOf(t, d))
+	require.NoError(t, d.Close())
 }
 
 // A role that may not create tables gets an error with the way out, and works after that.

@@ -24,22 +24,11 @@ const (
 
 func cursorOf(body, lines int64) driver.Cursor { return driver.Cursor(body<<lineBits | lines) }
 
-// place returns the number of lines before a cursor. The error is [driver.ErrReplaced] if the
-// cursor is from another body.
-func place(c driver.Cursor, body int64) (lines int64, err error) {
-	switch {
-	case c <= 0:
-		return 0, nil
-	case int64(c)>>lineBits != body:
-		return 0, driver.ErrReplaced
-	}
-	return int64(c) & maxLines, nil
-}
-
 // lines are lines to insert, as arguments of SQL functions.
 type lines struct {
-	ids  []string
-	data [][]byte
+	ids   []string
+	data  [][]byte
+	bytes int64 // with newlines
 }
 
 var (
@@ -47,13 +36,10 @@ var (
 	errFull    = fmt.Errorf("the session would have more than %d lines, nothing was written: fork it, or begin a new session", maxLines)
 )
 
-// checkTexts returns an error that matches [fs.ErrInvalid] if the database cannot hold
-// one of the texts.
-func checkTexts(what string, texts ...string) error {
-	for _, text := range texts {
-		if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
-			return fmt.Errorf("%.100q in a %s is not UTF-8 or contains NUL, nothing was written: %w", text, what, fs.ErrInvalid)
-		}
+// checkText returns an error that matches [fs.ErrInvalid] if the database cannot hold a text.
+func checkText(what, text string) error {
+	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+		return fmt.Errorf("%.100q in a %s is not UTF-8 or contains NUL, nothing was written: %w", text, what, fs.ErrInvalid)
 	}
 	return nil
 }
@@ -68,10 +54,11 @@ func linesOf(all []driver.Line) (lines, error) {
 		if bytes.IndexByte(line.Data, '\n') >= 0 {
 			return l, errBadLine
 		}
-		if err := checkTexts("entry ID", line.ID); err != nil {
+		if err := checkText("entry ID", line.ID); err != nil {
 			return l, err
 		}
 		l.ids, l.data = append(l.ids, line.ID), append(l.data, line.Data)
+		l.bytes += int64(len(line.Data)) + 1
 	}
 	return l, nil
 }

@@ -46,13 +46,12 @@ func (f files) List(ctx context.Context, folder string) (list []memory.File, err
 	if folder == "." {
 		below = ""
 	}
-	err = f.with(ctx, "list", folder, true, func() error {
-		return f.d.rows(ctx, func(rows pgx.Rows) (err error) {
-			list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (file memory.File, err error) {
-				return file, r.Scan(&file.Name, &file.Version)
-			})
-			return err
+	err = f.with(ctx, "list", folder, true, func() (err error) {
+		list, err = collect(ctx, f.d, func(r pgx.CollectableRow) (file memory.File, err error) {
+			err = r.Scan(&file.Name, &file.Version)
+			return file, err
 		}, `SELECT name, version::text FROM {s}.files WHERE name > $1 AND ($1 = '' OR name < left($1, -1) || '0') ORDER BY name`, below) // '0' is the byte after '/'
+		return err
 	})
 	return list, err
 }
@@ -124,15 +123,10 @@ func (f files) change(ctx context.Context, name string, data []byte, fresh bool)
 		err = f.d.row(ctx, "SELECT EXISTS (SELECT FROM {s}.files WHERE name = $1 AND version = $2)", name, attempt).once(ctx, &done)
 		return done, err
 	})
-	switch {
-	case err != nil:
-		return err
-	case status == "fenced":
-		return errLockLost
-	case status == "exists":
-		return fs.ErrExist
+	if err == nil {
+		err = errorOf(status, 0)
 	}
-	return nil
+	return err
 }
 
 func newAttempt() pgtype.UUID { return pgtype.UUID{Bytes: uuid.New(), Valid: true} }
@@ -162,34 +156,31 @@ func (f files) Lock(ctx context.Context, folder string) (unlock func(), err erro
 	d.locks.mu.Lock()
 	d.locks.all[string(hash)] = holder
 	d.locks.mu.Unlock()
-	stop := make(chan struct{})
-	go d.renew(stop, "UPDATE {s}.locks SET until = clock_timestamp() + $1 WHERE folder = $2 AND holder = $3 AND until > clock_timestamp()", hash, holder)
-	return sync.OnceFunc(func() {
-		close(stop)
+	release := d.hold(func() error {
 		d.locks.mu.Lock()
 		if d.locks.all[string(hash)] == holder {
 			delete(d.locks.all, string(hash))
 		}
 		d.locks.mu.Unlock()
-		if err := free(); err != nil {
+		return free()
+	}, "UPDATE {s}.locks SET until = clock_timestamp() + $1 WHERE folder = $2 AND holder = $3 AND until > clock_timestamp()", hash, holder)
+	return sync.OnceFunc(func() {
+		if err := release(); err != nil {
 			d.opts.Logger.Warn("pgdriver: a lock was not released and ends with its lease", "folder", folder, "err", err)
 		}
 	}), nil
 }
 
-// with calls do if name is valid. Its errors quote the name.
+// with calls do in a call, if name is valid. Its errors quote the name.
 func (f files) with(ctx context.Context, op, name string, root bool, do func() error) error {
-	err := f.d.enter(ctx)
-	if err == nil {
-		defer f.d.ops.Done()
-		err = checkTexts("name of a file", name)
-		if !fs.ValidPath(name) || name == "." && !root || len(name) > maxFileName {
-			err = &driver.NameError{What: "file of a memory", Name: name, Rule: "a clean relative path with slashes, of at most 2,000 bytes"}
+	err := f.d.during(ctx, func() error {
+		if err := checkText("name of a file", name); !fs.ValidPath(name) || name == "." && !root || len(name) > maxFileName {
+			return &driver.NameError{What: "file of a memory", Name: name, Rule: "a clean relative path with slashes, of at most 2,000 bytes"}
+		} else if err != nil {
+			return err
 		}
-		if err == nil {
-			err = do()
-		}
-	}
+		return do()
+	})
 	if err != nil {
 		return fmt.Errorf("pgdriver: %s memory file %.200q: %w", op, name, err)
 	}

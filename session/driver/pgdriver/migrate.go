@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // for the schema
 	"fmt"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -11,18 +12,11 @@ import (
 //go:embed schema.sql
 var schema string
 
-// oldest is the version of the tables that schema makes. Older tables are not migrated.
-const oldest = 2
+// version is the version of the tables that schema makes. Older tables are not migrated.
+const version = 3
 
-// migrations make the tables and then migrate them from each version to the next. They only
-// add, so that older drivers can use newer tables, until min_writer excludes them.
-var migrations = []string{schema}
-
-// version is the latest version of the tables that this driver makes.
-var version = oldest - 1 + len(migrations)
-
-// migrate makes the tables or brings them up to date. It holds a lock, and other drivers
-// wait for it.
+// migrate makes missing tables, and checks the version of others. It holds a lock, and other
+// drivers wait for it.
 func (d *Driver) migrate(ctx context.Context) error {
 	err := pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		exec := func(sql string, args ...any) error {
@@ -43,34 +37,32 @@ func (d *Driver) migrate(ctx context.Context) error {
 		if err := row.Scan(&made, &there); err != nil {
 			return err
 		}
+		if !there && d.opts.Existing {
+			return fmt.Errorf("it holds no store: correct the name of the schema, or make a store there first: %w", fs.ErrNotExist)
+		}
+		if there {
+			have, minWriter := 0, 0
+			row := tx.QueryRow(ctx, d.sql.Replace("SELECT max(version), max(min_writer) FROM {s}.versions"), pgx.QueryExecModeExec)
+			switch err := row.Scan(&have, &minWriter); {
+			case err != nil:
+				return err
+			case minWriter > version:
+				return fmt.Errorf("the tables have version %d, which this driver (version %d) must not write to: use a newer driver", have, version)
+			case have < version:
+				return fmt.Errorf("the tables have version %d, and this driver needs %d: use another schema, and copy the sessions with the program that wrote them", have, version)
+			}
+			return nil
+		}
 		if !made { // IF NOT EXISTS would require CREATE even for an existing schema
 			if err := exec("CREATE SCHEMA {s}"); err != nil {
 				return err
 			}
 		}
-		have, minWriter := 0, 0
-		if there {
-			row := tx.QueryRow(ctx, d.sql.Replace("SELECT max(version), max(min_writer) FROM {s}.versions"), pgx.QueryExecModeExec)
-			if err := row.Scan(&have, &minWriter); err != nil {
-				return err
-			}
+		// A simple query may contain several statements.
+		if _, err := tx.Conn().PgConn().Exec(ctx, d.sql.Replace(schema)).ReadAll(); err != nil {
+			return err
 		}
-		if minWriter > version {
-			return fmt.Errorf("the tables have version %d, which this driver (version %d) must not write to: use a newer driver", have, version)
-		}
-		if there && have < oldest {
-			return fmt.Errorf("the tables have version %d, and this driver needs %d: use another schema, and copy the sessions with the program that wrote them", have, oldest)
-		}
-		for v := max(have, oldest-1); v < version; v++ {
-			// A simple query may contain several statements.
-			if _, err := tx.Conn().PgConn().Exec(ctx, d.sql.Replace(migrations[v+1-oldest])).ReadAll(); err != nil {
-				return fmt.Errorf("migration to version %d: %w", v+1, err)
-			}
-			if err := exec("INSERT INTO {s}.versions (version, min_writer) VALUES ($1, 1)", v+1); err != nil {
-				return err
-			}
-		}
-		return nil
+		return exec("INSERT INTO {s}.versions (version, min_writer) VALUES ($1, $1)", version)
 	})
 	return d.outcomeOf(false, err)
 }

@@ -36,8 +36,8 @@ func TestIndexScans(t *testing.T) {
 			_, err := pool.Exec(ctx, sql)
 			require.NoError(t, err)
 		}
-		exec(fmt.Sprintf(`INSERT INTO %s.sessions (agent, id, lines, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
-			SELECT 'main', 's' || n, %d, '', 'k', sha256(n::text::bytea), 1, 0, n, 0, '{}' FROM generate_series(1, %d) n`, s, each, sessions))
+		exec(fmt.Sprintf(`INSERT INTO %[1]s.sessions (agent, id, lines, bytes, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
+			SELECT 'main', 's' || n, %[2]d, 3 * %[2]d, '', 'k', sha256(n::text::bytea), 1, 0, n, 0, '{}' FROM generate_series(1, %[3]d) n`, s, each, sessions))
 		exec(fmt.Sprintf(`INSERT INTO %[1]s.lines (body, seq, id, data)
 			SELECT t.body, n, 'l' || n, '{}' FROM %[1]s.sessions t, generate_series(1, %[2]d) n WHERE t.id <> 'mine'`, s, each))
 		exec("ANALYZE " + s + ".sessions, " + s + ".lines")

@@ -84,33 +84,15 @@ func (d *Driver) persist(ctx context.Context, do func(context.Context) error, se
 	}
 }
 
-// An UnknownError means that a write may or may not be committed: the server went away
-// before it answered, and did not come back in time. It matches [*driver.NotDurableError],
-// which is also session.NotDurableError.
-type UnknownError struct{ Err error }
-
-// Error includes advice.
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("the server went away before it answered (%v), so the write may have happened: check when the server is back, or append again under the same idempotency key", e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *UnknownError) Unwrap() error { return e.Err }
-
-// As makes errors.As find a [*driver.NotDurableError].
-func (e *UnknownError) As(target any) bool {
-	t, ok := target.(**driver.NotDurableError)
-	if ok {
-		*t = &driver.NotDurableError{Path: "PostgreSQL", Err: e.Err}
-	}
-	return ok
-}
+// unknown means that a write may or may not be committed: the server went away before it
+// answered, and did not come back in time.
+func unknown(err error) error { return &driver.NotDurableError{Path: "PostgreSQL", Err: err} }
 
 // outcomeOf adds advice to an error.
 func (d *Driver) outcomeOf(unsure bool, err error) error {
 	switch {
 	case unsure:
-		return &UnknownError{err}
+		return unknown(err)
 	case isCode(err, lockTimeout):
 		return fmt.Errorf("another client of the database holds the lock of the session until the deadline, nothing was written: look for its transaction in pg_locks: %w: %w",
 			context.DeadlineExceeded, err)

@@ -17,12 +17,8 @@ var errNoHeader = errors.New("the first new line must be a header with a higher 
 // Rewrite implements [driver.Rewriter]. The new lines are in memory until all are written.
 // As after Delete, the server keeps the old lines until its next VACUUM.
 func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	return fail("rewrite", ref, d.rewrite(ctx, ref, change))
-}
-
-func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
 	rev := 0
-	return d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && rev > 0 && r.Rev >= rev }, func(s *still) error {
+	return d.still(ctx, "rewrite", ref, func(r driver.Row, err error) bool { return err == nil && rev > 0 && r.Rev >= rev }, func(s *still) error {
 		if s.row.Archived {
 			return verdict{driver.ErrArchived}
 		}
@@ -43,8 +39,7 @@ func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 
 // records yields the lines of the session as its transaction sees them.
 func (s *still) records(yield func(transcript.Record, error) bool) {
-	for first := int64(0); first < s.lines; {
-		page, err := s.page(first)
+	for page, err := range s.pages {
 		if err != nil {
 			yield(transcript.Record{}, err)
 			return
@@ -53,7 +48,6 @@ func (s *still) records(yield func(transcript.Record, error) bool) {
 			if !yield(record(l.data, s.body, l.seq-1), nil) {
 				return
 			}
-			first = l.seq
 		}
 	}
 }
@@ -80,9 +74,9 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 		return 0, err
 	}
 	old := s.body
-	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = pg_catalog.nextval('{s}.bodies'), lines = $3, rev = $4,
-		updated_s = $5, updated_ns = $6, row = $7 WHERE agent = $1 AND id = $2 RETURNING body`),
-		s.d.args(s.ctx, []any{s.row.Agent, s.row.ID, len(all), h.Rev, seconds, nanoseconds, text})...)
+	row := s.d.row(s.ctx, `UPDATE {s}.sessions SET body = pg_catalog.nextval('{s}.bodies'), lines = $3, bytes = $4, rev = $5,
+		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`,
+		s.row.Agent, s.row.ID, len(all), l.bytes, h.Rev, seconds, nanoseconds, text)
 	if err := row.Scan(&s.body); err != nil {
 		return 0, err
 	}

@@ -3,7 +3,6 @@ package pgdriver
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,7 +11,7 @@ import (
 )
 
 // rowColumns are the columns for readRow.
-const rowColumns = "t.agent, t.id, t.owner, t.key, t.gen, t.rev, t.archived, t.row"
+const rowColumns = "t.agent, t.id, t.owner, t.key, t.gen, t.rev, t.archived, t.bytes, t.row"
 
 // isCurrent is an SQL condition that is true for the current session of a key.
 const isCurrent = `(NOT t.archived AND t.gen > 0 AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
@@ -20,19 +19,16 @@ const isCurrent = `(NOT t.archived AND t.gen > 0 AND t.gen = (SELECT max(o.gen) 
 
 // readRow reads the rowColumns of a query into a row, and further columns into more.
 func readRow(r pgx.Row, more ...any) (row driver.Row, err error) {
-	var agent, id string
+	var is driver.Row
 	var owner, key, text []byte
-	var gen int64
-	var rev int
-	var archived bool
-	if err = r.Scan(append([]any{&agent, &id, &owner, &key, &gen, &rev, &archived, &text}, more...)...); err != nil {
+	if err = r.Scan(append([]any{&is.Agent, &is.ID, &owner, &key, &is.Gen, &is.Rev, &is.Archived, &is.Bytes, &text}, more...)...); err != nil {
 		return row, missing(err)
 	}
 	if err := json.Unmarshal(text, &row); err != nil {
 		row = driver.Row{} // package session reads the rest from the lines
 	}
-	row.Agent, row.ID, row.Owner, row.Key = agent, id, string(owner), string(key)
-	row.Gen, row.Rev, row.Archived = gen, rev, archived
+	row.Agent, row.ID, row.Owner, row.Key = is.Agent, is.ID, string(owner), string(key)
+	row.Gen, row.Rev, row.Archived, row.Bytes = is.Gen, is.Rev, is.Archived, is.Bytes
 	return row, nil
 }
 
@@ -43,19 +39,15 @@ func stored(row driver.Row) (seconds int64, nanoseconds int, text []byte, err er
 }
 
 // Get implements [driver.Driver].
-func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
-	if err := d.enter(ctx); err != nil {
-		return driver.Row{}, fail("get", ref, err)
-	}
-	defer d.ops.Done()
-	row, err := d.get(d.joining(ctx), ref)
-	return row, fail("get", ref, err)
+func (d *Driver) Get(ctx context.Context, ref driver.Ref) (row driver.Row, err error) {
+	err = d.on(ctx, "get", ref, func() (err error) {
+		row, err = d.get(d.joining(ctx), ref)
+		return err
+	})
+	return row, err
 }
 
 func (d *Driver) get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
-	if err := driver.CheckRef(ref); err != nil {
-		return driver.Row{}, err
-	}
 	return readRow(d.row(ctx, "SELECT "+rowColumns+" FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2", ref.Agent, ref.ID))
 }
 
@@ -70,18 +62,10 @@ func (d *Driver) current(ctx context.Context, key driver.KeyRef) (driver.Row, er
 
 // Put implements [driver.Driver].
 func (d *Driver) Put(ctx context.Context, row driver.Row) error {
-	ref := row.Ref()
-	if err := d.enter(ctx); err != nil {
-		return fail("put", ref, err)
-	}
-	defer d.ops.Done()
-	return fail("put", ref, d.put(d.joining(ctx), ref, row))
+	return d.on(ctx, "put", row.Ref(), func() error { return d.put(d.joining(ctx), row) })
 }
 
-func (d *Driver) put(ctx context.Context, ref driver.Ref, row driver.Row) error {
-	if err := driver.CheckRef(ref); err != nil {
-		return err
-	}
+func (d *Driver) put(ctx context.Context, row driver.Row) error {
 	seconds, nanoseconds, text, err := stored(row)
 	if err != nil {
 		return err
@@ -91,38 +75,33 @@ func (d *Driver) put(ctx context.Context, ref driver.Ref, row driver.Row) error 
 		wait = new(lockWait(ctx))
 	}
 	n, err := d.exec(ctx, `UPDATE {s}.sessions SET updated_s = $3, updated_ns = $4, row = $5
-		WHERE agent = $1 AND id = $2 AND NOT archived AND rev <= $6
+		WHERE agent = $1 AND id = $2 AND NOT archived AND rev <= $6 AND ($8 = 0 OR body = $8)
 		AND set_config('lock_timeout', coalesce($7, current_setting('lock_timeout')), true) <> ''`,
-		ref.Agent, ref.ID, seconds, nanoseconds, text, row.Rev, wait)
+		row.Agent, row.ID, seconds, nanoseconds, text, row.Rev, wait, row.Size>>lineBits)
 	if err != nil || n > 0 {
 		return err
 	}
-	now, err := d.get(ctx, ref)
+	now, err := d.get(ctx, row.Ref())
 	if err == nil && now.Archived {
 		err = driver.ErrArchived
 	}
-	return err // nil if the row is from lines that were replaced
+	return err // nil if the row is from lines that were replaced or deleted
 }
 
 // List implements [driver.Driver].
-func (d *Driver) List(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, failOn("list", err)
-	}
-	defer d.ops.Done()
-	ctx = d.joining(ctx)
-	if agent == "" {
-		list, err := d.listAgents(ctx)
-		return list, failOn("list agents", err)
-	}
-	list, err := d.list(ctx, agent, after, n)
-	if err != nil && !misnamed(err) {
-		err = fmt.Errorf("agent %q: %w", agent, err)
-	}
-	return list, failOn("list", err)
+func (d *Driver) List(ctx context.Context, agent string, after driver.Position, n int) (list []driver.Row, err error) {
+	err = d.during(ctx, func() (err error) {
+		if agent == "" {
+			list, err = d.listAgents(d.joining(ctx))
+		} else {
+			list, err = d.list(d.joining(ctx), agent, after, n)
+		}
+		return err
+	})
+	return list, fail("list", agent, err)
 }
 
-func (d *Driver) list(ctx context.Context, agent string, after driver.Position, n int) (list []driver.Row, err error) {
+func (d *Driver) list(ctx context.Context, agent string, after driver.Position, n int) ([]driver.Row, error) {
 	if err := driver.CheckAgent(agent); err != nil {
 		return nil, err
 	}
@@ -133,35 +112,27 @@ func (d *Driver) list(ctx context.Context, agent string, after driver.Position, 
 	if n > 0 {
 		limit = &n
 	}
-	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
-		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (driver.Row, error) {
-			var body, lines int64
-			var current bool
-			row, err := readRow(r, &current, &body, &lines)
-			row.Current, row.Stale = current, row.Size != int64(cursorOf(body, lines))
-			return row, err
-		})
-		return err
+	return collect(ctx, d, func(r pgx.CollectableRow) (driver.Row, error) {
+		var body, lines int64
+		var current bool
+		row, err := readRow(r, &current, &body, &lines)
+		row.Current, row.Stale = current, row.Size != int64(cursorOf(body, lines))
+		return row, err
 	}, "SELECT "+rowColumns+", "+isCurrent+`, t.body, t.lines
 		FROM {s}.sessions t
 		WHERE t.agent = $1 AND (t.updated_s, t.updated_ns, t.id) < ($2, $3, $4)
 		ORDER BY t.updated_s DESC, t.updated_ns DESC, t.id DESC LIMIT $5`,
 		agent, after.UpdatedAt.Unix(), after.UpdatedAt.Nanosecond(), after.ID, limit)
-	return list, err
 }
 
 // listAgents returns a row for each agent that has sessions.
-func (d *Driver) listAgents(ctx context.Context) (list []driver.Row, err error) {
-	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
-		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (row driver.Row, err error) {
-			err = r.Scan(&row.Agent)
-			return row, err
-		})
-		return err
+func (d *Driver) listAgents(ctx context.Context) ([]driver.Row, error) {
+	return collect(ctx, d, func(r pgx.CollectableRow) (row driver.Row, err error) {
+		err = r.Scan(&row.Agent)
+		return row, err
 	}, `WITH RECURSIVE names AS (
 		(SELECT agent FROM {s}.sessions ORDER BY agent LIMIT 1)
 		UNION ALL
 		SELECT (SELECT t.agent FROM {s}.sessions t WHERE t.agent > n.agent ORDER BY t.agent LIMIT 1) FROM names n WHERE n.agent IS NOT NULL)
 		SELECT agent FROM names WHERE agent IS NOT NULL`)
-	return list, err
 }

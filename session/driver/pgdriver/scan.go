@@ -35,7 +35,7 @@ const selectBlock = `SELECT first, data FROM {s}.blocks
 	WHERE body = $1 AND last > $2 AND first <= $3 AND $4::int + $5::int > 0 ORDER BY first {dir} LIMIT 1`
 
 // pageQuery returns a query for the next page of lines after $2 and up to $3.
-func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
+func pageQuery(archived bool, dir driver.Direction) string {
 	query, order := selectLines, ""
 	if archived {
 		query = selectBlock
@@ -43,28 +43,7 @@ func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
 	if dir == driver.Backward {
 		order = "DESC"
 	}
-	return d.sql.Replace(strings.ReplaceAll(query, "{dir}", order))
-}
-
-// found reads the lines that a pageQuery returns.
-func found(rows pgx.Rows, archived bool, from, to int64) (lines []storedLine, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		var row storedLine
-		if err := rows.Scan(&row.seq, &row.data); err != nil { // Scan allocates new data for each line
-			return nil, err
-		}
-		if !archived {
-			lines = append(lines, row)
-			continue
-		}
-		block, err := unzip(row.data, row.seq, from, to)
-		if err != nil {
-			return nil, err
-		}
-		lines = append(lines, block...)
-	}
-	return lines, rows.Err()
+	return strings.ReplaceAll(query, "{dir}", order)
 }
 
 // Scan implements [driver.Driver]. A loop sees the lines that existed when it began. It
@@ -83,12 +62,17 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	if err != nil {
 		return err
 	}
-	first, err := place(from, body)
-	if err != nil {
-		return err
+	if from > 0 && int64(from)>>lineBits != body {
+		return driver.ErrReplaced
 	}
+	first := int64(max(from, 0)) & maxLines
 	for first < end {
-		page, err := d.page(ctx, archived, dir, body, first, end)
+		var lines []storedLine
+		err := d.during(ctx, func() (err error) {
+			lines, err = d.page(ctx, archived, dir, body, first, end)
+			return err
+		})
+		page := records(lines, body)
 		if err != nil {
 			return err
 		}
@@ -128,17 +112,16 @@ type storedLine struct {
 	data []byte
 }
 
-func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, body, first, end int64) (page []transcript.Record, err error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, err
+// page returns the next lines of a body after first and up to end.
+func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, body, first, end int64) ([]storedLine, error) {
+	page, err := collect(ctx, d, func(r pgx.CollectableRow) (l storedLine, err error) {
+		err = r.Scan(&l.seq, &l.data) // allocates new data for each line
+		return l, err
+	}, pageQuery(archived, dir), body, first, end, pageLines, pageBytes)
+	if err != nil || !archived || len(page) == 0 {
+		return page, err
 	}
-	defer d.ops.Done()
-	var lines []storedLine
-	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
-		lines, err = found(rows, archived, first, end)
-		return err
-	}, d.pageQuery(archived, dir), body, first, end, pageLines, pageBytes)
-	return records(lines, body), err
+	return unzip(page[0].data, page[0].seq, first, end)
 }
 
 // records decodes the lines of a page in parallel.
@@ -161,15 +144,13 @@ func records(lines []storedLine, body int64) []transcript.Record {
 // the body has changed since this driver last saw it, end fails once with
 // [driver.ErrReplaced], because the caller's cursors are then old.
 func (d *Driver) end(ctx context.Context, ref driver.Ref) (body, lines int64, archived bool, err error) {
-	if err := d.enter(ctx); err != nil {
-		return 0, 0, false, err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return 0, 0, false, err
-	}
-	err = d.row(ctx, "SELECT body, lines, archived FROM {s}.sessions WHERE agent = $1 AND id = $2", ref.Agent, ref.ID).Scan(&body, &lines, &archived)
-	if err = missing(err); err != nil {
+	err = d.during(ctx, func() error {
+		if err := driver.CheckRef(ref); err != nil {
+			return err
+		}
+		return missing(d.row(ctx, "SELECT body, lines, archived FROM {s}.sessions WHERE agent = $1 AND id = $2", ref.Agent, ref.ID).Scan(&body, &lines, &archived))
+	})
+	if err != nil {
 		return 0, 0, false, err
 	}
 	if was, known := d.names.Swap(ref, body); known && was != body {

@@ -1,4 +1,4 @@
--- Version 2. {s} is the quoted name of the schema.
+-- Version 3. {s} is the quoted name of the schema.
 
 CREATE TABLE {s}.versions (
 	version    integer PRIMARY KEY, -- of the schema
@@ -22,6 +22,7 @@ CREATE TABLE {s}.sessions (
 	id         text COLLATE "C" NOT NULL,
 	body       bigint NOT NULL UNIQUE DEFAULT nextval('{s}.bodies'), -- names the lines; a rewrite gives another one
 	lines      bigint NOT NULL,
+	bytes      bigint NOT NULL, -- of the lines with their newlines, before any compression
 	owner      bytea NOT NULL, -- empty if there is none; text may hold no NUL
 	key        bytea NOT NULL,
 	key_hash   bytea NOT NULL,
@@ -109,58 +110,46 @@ BEGIN
 	PERFORM nextval('{s}.changes');
 END $$;
 
--- append is one append: lock, look, write. The outcome is in o_status; only 'ok' has
--- written.
+-- append is one append: lock, look, write. It returns the outcome, the body, and the places
+-- before and after the lines; only 'ok' has written.
 CREATE FUNCTION {s}.append(
 	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text, p_wait text, p_attempt uuid,
-	p_at bigint, p_ids text[], p_data bytea[],
-	OUT o_status text, OUT o_body bigint, OUT o_start bigint, OUT o_end bigint
-) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+	p_at bigint, p_ids text[], p_data bytea[], p_bytes bigint
+) RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	s record;
+	v_end bigint;
 	v_change bigint;
+	v_status text;
 BEGIN
 	PERFORM set_config('synchronous_commit', p_sync, true), set_config('lock_timeout', p_wait, true);
 	SELECT t.ctid, t.body, t.lines, t.archived, t.fence, t.turn_until INTO s
 		FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
-		o_status := 'gone';
-		RETURN;
+		RETURN 'gone';
 	END IF;
-	o_body := s.body;
-	IF s.archived THEN
-		o_status := 'archived';
-	ELSIF p_body <> 0 AND p_body <> s.body THEN
-		o_status := 'replaced';
-	ELSIF p_fence <> 0 AND (p_fence <> s.fence OR s.turn_until IS NULL OR s.turn_until < clock_timestamp()) THEN
-		o_status := 'fenced';
+	v_end := s.lines + cardinality(p_data);
+	v_status := CASE
+		WHEN s.archived THEN 'archived'
+		WHEN p_body <> 0 AND p_body <> s.body THEN 'replaced'
+		WHEN p_fence <> 0 AND (p_fence <> s.fence OR s.turn_until IS NULL OR s.turn_until < clock_timestamp()) THEN 'fenced'
+		WHEN p_at >= 0 AND p_at <> s.lines THEN 'conflict'
+		WHEN v_end > {max} THEN 'full'
+		ELSE 'ok' END;
+	IF v_status = 'ok' THEN
+		UPDATE {s}.sessions t SET lines = v_end, bytes = t.bytes + p_bytes
+			WHERE t.ctid = s.ctid -- it is locked, so it has not moved
+				AND NOT EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt);
+		IF NOT FOUND THEN
+			v_status := 'revoked';
+		ELSIF cardinality(p_data) = 1 THEN -- most are, and this is cheaper
+			INSERT INTO {s}.lines (body, seq, id, data) VALUES (s.body, v_end, p_ids[1], p_data[1]);
+			v_change := nextval('{s}.changes');
+		ELSE
+			PERFORM {s}.insert_lines(s.body, s.lines, p_ids, p_data);
+		END IF;
 	END IF;
-	IF o_status IS NULL AND p_at >= 0 AND p_at <> s.lines THEN
-		o_status := 'conflict';
-	END IF;
-	IF o_status IS NOT NULL THEN
-		RETURN;
-	END IF;
-	o_start := s.lines;
-	o_end := s.lines + cardinality(p_data);
-	IF o_end > {max} THEN
-		o_status := 'full';
-		RETURN;
-	END IF;
-	UPDATE {s}.sessions t SET lines = o_end
-		WHERE t.ctid = s.ctid -- it is locked, so it has not moved
-			AND NOT EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt);
-	IF NOT FOUND THEN
-		o_status := 'revoked';
-		RETURN;
-	END IF;
-	IF cardinality(p_data) = 1 THEN -- most are, and this is cheaper
-		INSERT INTO {s}.lines (body, seq, id, data) VALUES (s.body, o_end, p_ids[1], p_data[1]);
-		v_change := nextval('{s}.changes');
-	ELSE
-		PERFORM {s}.insert_lines(s.body, s.lines, p_ids, p_data);
-	END IF;
-	o_status := 'ok';
+	RETURN concat_ws(' ', v_status, s.body, s.lines, v_end);
 END $$;
 
 -- create makes a session if its key has given gen p_gen - 1 last, or p_gen is 0, or p_given
@@ -168,7 +157,7 @@ END $$;
 CREATE FUNCTION {s}.create(
 	p_agent text, p_id text, p_owner bytea, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text, p_wait text,
 	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
-	p_ids text[], p_data bytea[], p_base text, p_base_rev integer, p_given boolean,
+	p_ids text[], p_data bytea[], p_bytes bigint, p_base text, p_base_rev integer, p_given boolean,
 	OUT o_status text, OUT o_body bigint
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -194,8 +183,8 @@ BEGIN
 			RETURN;
 		END IF;
 	END IF;
-	INSERT INTO {s}.sessions (agent, id, lines, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
-		VALUES (p_agent, p_id, cardinality(p_data), p_owner, p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
+	INSERT INTO {s}.sessions (agent, id, lines, bytes, owner, key, key_hash, gen, rev, updated_s, updated_ns, row)
+		VALUES (p_agent, p_id, cardinality(p_data), p_bytes, p_owner, p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
 		ON CONFLICT (agent, id) DO NOTHING RETURNING body INTO o_body;
 	IF o_body IS NULL THEN
 		o_status := 'exists';
@@ -242,7 +231,7 @@ BEGIN
 		o_status := 'full';
 	ELSE
 		PERFORM {s}.insert_lines(s.body, s.lines, ARRAY[p_line_id], ARRAY[p_data]);
-		UPDATE {s}.sessions t SET lines = s.lines + 1, gen = p_gen WHERE t.agent = p_agent AND t.id = p_id;
+		UPDATE {s}.sessions t SET lines = s.lines + 1, bytes = t.bytes + octet_length(p_data) + 1, gen = p_gen WHERE t.agent = p_agent AND t.id = p_id;
 		UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = v_hash;
 		o_status := 'ok';
 	END IF;
@@ -281,14 +270,14 @@ BEGIN
 		WHERE l.until > clock_timestamp() ORDER BY l.folder FOR SHARE OF l;
 	GET DIAGNOSTICS v_held = ROW_COUNT;
 	IF v_held < cardinality(p_folders) THEN
-		RETURN 'fenced';
+		RETURN 'unlocked';
 	END IF;
 	IF p_data IS NULL THEN
 		DELETE FROM {s}.files f WHERE f.name = p_name OR f.name > p_name || '/' AND f.name < p_name || '0'; -- which follows the slash
 	ELSIF p_new THEN
 		INSERT INTO {s}.files (name, version, data) VALUES (p_name, p_attempt, p_data) ON CONFLICT DO NOTHING;
 		IF NOT FOUND THEN
-			RETURN 'exists';
+			RETURN 'made';
 		END IF;
 	ELSE
 		INSERT INTO {s}.files (name, version, data) VALUES (p_name, p_attempt, p_data)

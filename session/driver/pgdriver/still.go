@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -15,7 +13,6 @@ import (
 type still struct {
 	ctx         context.Context //nolint:containedctx // for the transaction
 	d           *Driver
-	tx          pgx.Tx
 	row         driver.Row // includes Size
 	body, lines int64
 	busy        bool // a turn is running
@@ -23,40 +20,36 @@ type still struct {
 
 // still calls change while no other call can change the session. After a lost connection,
 // settled reports whether the row of the session shows the change.
-func (d *Driver) still(ctx context.Context, ref driver.Ref, settled func(driver.Row, error) bool, change func(*still) error) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return err
-	}
-	ctx, cancel := writing(ctx)
-	defer cancel()
-	err := d.persist(ctx, func(ctx context.Context) error {
-		return d.transaction(ctx, func(tx pgx.Tx) error {
-			s := &still{ctx: ctx, d: d, tx: tx}
-			if err := s.lock(ref); err != nil {
-				return err
+func (d *Driver) still(ctx context.Context, op string, ref driver.Ref, settled func(driver.Row, error) bool, change func(*still) error) error {
+	return d.on(ctx, op, ref, func() error {
+		ctx, cancel := writing(ctx)
+		defer cancel()
+		err := d.persist(ctx, func(ctx context.Context) error {
+			return d.transaction(ctx, func(ctx context.Context) error {
+				s := &still{ctx: ctx, d: d}
+				if err := s.lock(ref); err != nil {
+					return err
+				}
+				return change(s)
+			})
+		}, func(ctx context.Context) (bool, error) {
+			row, err := d.get(ctx, ref)
+			if err != nil && !errors.Is(err, errNoSession) {
+				return false, err
 			}
-			return change(s)
+			return settled(row, err), nil
 		})
-	}, func(ctx context.Context) (bool, error) {
-		row, err := d.get(ctx, ref)
-		if err != nil && !errors.Is(err, errNoSession) {
-			return false, err
+		if err == nil {
+			d.changed(ref)
 		}
-		return settled(row, err), nil
+		return err
 	})
-	if err == nil {
-		d.changed(ref)
-	}
-	return err
 }
 
-// lock locks the key and then the session.
-func (s *still) lock(ref driver.Ref) error {
-	if err := s.settle(); err != nil {
+// lock locks the key and then the session. The commit waits for stable storage, and waits
+// for locks are limited.
+func (s *still) lock(ref driver.Ref) (err error) {
+	if err := s.exec("SELECT set_config('synchronous_commit', $1, true), set_config('lock_timeout', $2, true)", s.d.strict, lockWait(s.ctx)); err != nil {
 		return err
 	}
 	if err := s.exec(`SELECT k.gen FROM {s}.keys k JOIN {s}.sessions t ON k.agent = t.agent AND k.hash = t.key_hash
@@ -66,21 +59,10 @@ func (s *still) lock(ref driver.Ref) error {
 	if err := s.exec("SELECT FROM {s}.sessions WHERE agent = $1 AND id = $2 FOR UPDATE", ref.Agent, ref.ID); err != nil {
 		return err
 	}
-	row, err := readRow(s.tx.QueryRow(s.ctx, s.d.sql.Replace("SELECT "+rowColumns+`, t.body, t.lines,
-			t.turn IS NOT NULL AND t.turn_until >= clock_timestamp()
-		FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2`), s.d.args(s.ctx, []any{ref.Agent, ref.ID})...),
-		&s.body, &s.lines, &s.busy)
-	if err != nil {
-		return err
-	}
-	row.Size = int64(cursorOf(s.body, s.lines))
-	s.row = row
-	return nil
-}
-
-// settle makes the commit wait for stable storage, and limits waits for locks.
-func (s *still) settle() error {
-	return s.exec("SELECT set_config('synchronous_commit', $1, true), set_config('lock_timeout', $2, true)", s.d.strict, lockWait(s.ctx))
+	s.row, err = readRow(s.d.row(s.ctx, "SELECT "+rowColumns+`, t.body, t.lines, t.turn IS NOT NULL AND t.turn_until >= clock_timestamp()
+		FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2`, ref.Agent, ref.ID), &s.body, &s.lines, &s.busy)
+	s.row.Size = int64(cursorOf(s.body, s.lines))
+	return err
 }
 
 // allow returns an error if a turn is running, or if the session does not end at the cursor
@@ -95,26 +77,26 @@ func (s *still) allow(at driver.Cursor) error {
 	return nil
 }
 
+// exec executes a statement, whose failure ends the transaction.
 func (s *still) exec(sql string, args ...any) error {
-	_, err := s.tx.Exec(s.ctx, s.d.sql.Replace(sql), s.d.args(s.ctx, args)...)
-	return err
+	return s.d.connected(s.ctx, func(c querier) error {
+		_, err := c.Exec(s.ctx, s.d.sql.Replace(sql), s.d.args(s.ctx, args)...)
+		return err
+	})
 }
 
-// page returns the next lines after the first lines of the session.
-func (s *still) page(first int64) ([]storedLine, error) {
-	query := s.d.pageQuery(s.row.Archived, driver.Forward)
-	rows, err := s.tx.Query(s.ctx, query, s.d.args(s.ctx, []any{s.body, first, s.lines, pageLines, pageBytes})...)
-	if err != nil {
-		return nil, err
+// pages yields the lines of the session, a page at a time, and then an error, if any.
+func (s *still) pages(yield func([]storedLine, error) bool) {
+	for first := int64(0); first < s.lines; {
+		page, err := s.d.page(s.ctx, s.row.Archived, driver.Forward, s.body, first, s.lines)
+		if err == nil && len(page) == 0 {
+			err = verdict{fmt.Errorf("line %d is missing", first+1)}
+		}
+		if !yield(page, err) || err != nil {
+			return
+		}
+		first = page[len(page)-1].seq
 	}
-	page, err := found(rows, s.row.Archived, first, s.lines)
-	if err != nil {
-		return nil, err
-	}
-	if len(page) == 0 {
-		return nil, verdict{fmt.Errorf("line %d is missing", first+1)}
-	}
-	return page, nil
 }
 
 // insert adds lines after the first lines of the session.

@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/session/driver/pgdriver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/retain"
 	"github.com/convolog/convolog/session/search"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -126,10 +127,12 @@ func live(t *testing.T, st *session.Store) string {
 		say("hit: %s", hit.Excerpt)
 	}
 	describe := func(what string) {
+		sizes := map[string]int64{}
 		for _, state := range []session.State{session.Live, session.Archived} {
 			infos, err := st.List(ctx, &session.ListOptions{State: state})
 			require.NoError(t, err)
 			for _, i := range infos {
+				sizes[i.ID] = i.Size
 				say("%s: %q %v %d messages, %d turns, current %t, waits %q", what, i.Title, i.Labels, i.Messages, i.Turns, i.Current, i.Waits)
 			}
 		}
@@ -143,6 +146,9 @@ func live(t *testing.T, st *session.Store) string {
 			var lines bytes.Buffer
 			require.NoError(t, exchange.Lines(ctx, got, &lines))
 			say("%s:\n%s", what, lines.String())
+			info, err := got.Info(ctx)
+			require.NoError(t, err)
+			require.Equal(t, []int64{int64(lines.Len()), info.Size}, []int64{sizes[ref.ID], sizes[ref.ID]}, what)
 		}
 	}
 	describe("said")
@@ -159,6 +165,11 @@ func live(t *testing.T, st *session.Store) string {
 	require.NoError(t, err)
 	describe("erased")
 	require.NotContains(t, strings.Split(out.String(), "erased:")[1], "Where is Porto?")
+	for _, most := range []int64{1, 1 << 20} {
+		removal, err := retain.Preview(ctx, st, retain.Policy{MaxBytes: most})
+		require.NoError(t, err)
+		say("%d sessions have more than %d bytes", len(removal.Items), most)
+	}
 	require.NoError(t, st.Delete(ctx, fork.Ref()))
 	describe("deleted")
 	for _, text := range heard() {

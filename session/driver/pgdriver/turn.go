@@ -31,30 +31,23 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (relea
 	if wait {
 		entering = context.WithoutCancel(ctx) // lockTurn reports the end of ctx
 	}
-	if err := d.enter(entering); err != nil {
-		return nil, fail("lock turn", ref, err)
-	}
-	defer d.ops.Done()
-	l, err := d.lockTurn(ctx, ref, wait)
-	if err != nil {
-		return nil, fail("lock turn", ref, err)
-	}
-	d.mu.Lock()
-	d.leases[ref] = l
-	d.mu.Unlock()
-	stop := make(chan struct{})
-	go d.renew(stop, `UPDATE {s}.sessions SET turn_until = clock_timestamp() + $1
-		WHERE agent = $2 AND id = $3 AND turn = $4 AND turn_until > clock_timestamp()`, ref.Agent, ref.ID, l.holder)
-	return sync.OnceValue(func() error {
-		close(stop)
-		return fail("release turn", ref, d.releaseTurn(ref, l))
-	}), nil
+	err = d.on(entering, "lock turn", ref, func() error {
+		l, err := d.lockTurn(ctx, ref, wait)
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		d.leases[ref] = l
+		d.mu.Unlock()
+		end := d.hold(func() error { return d.releaseTurn(ref, l) }, `UPDATE {s}.sessions SET turn_until = clock_timestamp() + $1
+			WHERE agent = $2 AND id = $3 AND turn = $4 AND turn_until > clock_timestamp()`, ref.Agent, ref.ID, l.holder)
+		release = func() error { return fail("release turn", ref, end()) }
+		return nil
+	})
+	return release, err
 }
 
 func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*lease, error) {
-	if err := driver.CheckRef(ref); err != nil {
-		return nil, err
-	}
 	l := &lease{holder: uuid.NewString()}
 	err := d.await(ctx, func() (bool, error) {
 		take := d.row(ctx, `UPDATE {s}.sessions SET turn = $3, turn_until = clock_timestamp() + $4, fence = fence + 1
@@ -109,8 +102,18 @@ func (d *Driver) await(ctx context.Context, take func() (taken bool, err error))
 	}
 }
 
-// renew runs sql regularly to move the end of a lease, until the lease is released or lost.
-func (d *Driver) renew(stop <-chan struct{}, sql string, args ...any) {
+// hold runs sql regularly to move the end of a lease, until the lease is released or lost.
+// The release calls free.
+func (d *Driver) hold(free func() error, sql string, args ...any) (release func() error) {
+	stop := make(chan struct{})
+	go d.renew(stop, sql, args)
+	return sync.OnceValue(func() error {
+		close(stop)
+		return free()
+	})
+}
+
+func (d *Driver) renew(stop <-chan struct{}, sql string, args []any) {
 	tick := time.NewTicker(d.opts.Lease / 3)
 	defer tick.Stop()
 	for {

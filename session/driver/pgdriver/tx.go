@@ -2,7 +2,6 @@ package pgdriver
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
 
@@ -77,10 +76,7 @@ func (d *Driver) appendIn(ctx context.Context, tx scope, c *call, write func(con
 		if err != nil {
 			return d.outcomeOf(false, err)
 		}
-		name, err := json.Marshal([2]string{c.ref.Agent, c.ref.ID})
-		if err == nil {
-			_, err = point.Exec(ctx, "SELECT set_config('lock_timeout', $1, true), pg_notify($2, $3)", tx.mode, wait, d.channel(), string(name))
-		}
+		_, err = point.Exec(ctx, "SELECT set_config('lock_timeout', $1, true), pg_notify($2, $3)", tx.mode, wait, d.channel(), payload(c.ref))
 		return err
 	})
 }
@@ -104,15 +100,19 @@ func (d *Driver) args(ctx context.Context, args []any) []any {
 	return append([]any{d.mode(ctx)}, args...)
 }
 
-// transaction runs do in the transaction that ctx belongs to, or else in a new one.
-func (d *Driver) transaction(ctx context.Context, do func(pgx.Tx) error) error {
-	if tx, ok := d.inside(ctx); ok {
-		return do(tx)
+// transaction calls do with a context of the transaction that ctx belongs to, or else of a
+// new one.
+func (d *Driver) transaction(ctx context.Context, do func(context.Context) error) error {
+	if _, ok := d.inside(ctx); ok {
+		return do(ctx)
 	}
-	conn, err := d.acquire(ctx)
-	if err != nil {
-		return err
+	began := false
+	err := pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { // the role may have another default
+		began = true
+		return do(context.WithValue(ctx, inside{d}, scope{tx, d.mode(ctx)}))
+	})
+	if err != nil && !began {
+		err = notSent{err}
 	}
-	defer conn.Release()
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do) // the role may have another default
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +32,7 @@ type watches struct {
 	mu      sync.Mutex
 	all     map[*watch]bool
 	stop    context.CancelFunc // stops the listener; nil without watches
-	pending map[driver.Ref]bool
+	pending map[string]bool    // texts of notifications
 	sending bool
 }
 
@@ -42,15 +44,19 @@ type watch struct {
 // Watch implements [driver.Watcher]. All watches listen on one connection outside the pool.
 // With a pooler that drops notifications they poll every second.
 func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
-	if err := d.enter(context.Background()); err != nil {
-		return nil, fail("watch", ref, err)
+	watch := func() error {
+		stop = d.watch(ref, changed)
+		return nil
 	}
-	defer d.ops.Done()
-	if ref != (driver.Ref{}) {
-		if err := driver.CheckRef(ref); err != nil {
-			return nil, fail("watch", ref, err)
-		}
+	if ref == (driver.Ref{}) {
+		err = fail("watch", nil, d.during(context.Background(), watch))
+	} else {
+		err = d.on(context.Background(), "watch", ref, watch)
 	}
+	return stop, err
+}
+
+func (d *Driver) watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func()) {
 	w := &watch{ref, changed}
 	ws := &d.watches
 	ws.mu.Lock()
@@ -72,44 +78,36 @@ func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop fu
 			ws.stop()
 			ws.stop = nil
 		}
-	}), nil
+	})
 }
 
-// tell calls the watches of a session, or all watches if ref is zero.
-func (d *Driver) tell(ref driver.Ref) {
+// tell calls the watches of a session, or all watches if ref is zero. An error ends them.
+func (d *Driver) tell(ref driver.Ref, err error) {
 	ws := &d.watches
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for w := range ws.all {
 		if ref == (driver.Ref{}) || w.ref == ref || w.ref == (driver.Ref{}) {
-			w.changed(ref, nil)
+			w.changed(ref, err)
 		}
 	}
-}
-
-// endWatches ends all watches with an error.
-func (d *Driver) endWatches(err error) {
-	ws := &d.watches
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	for w := range ws.all {
-		w.changed(driver.Ref{}, err)
+	if err != nil {
+		ws.all = nil
 	}
-	ws.all = nil
 }
 
 // changed reports a change of a session: to the watches of this driver at once, and to other
 // processes by a notification. Notifications are sent outside the transaction of the change,
 // because commits that notify wait for each other.
 func (d *Driver) changed(ref driver.Ref) {
-	d.tell(ref)
+	d.tell(ref, nil)
 	ws := &d.watches
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.pending == nil {
-		ws.pending = map[driver.Ref]bool{}
+		ws.pending = map[string]bool{}
 	}
-	ws.pending[ref] = true
+	ws.pending[payload(ref)] = true
 	if !ws.sending {
 		ws.sending = true
 		go d.notify()
@@ -125,13 +123,7 @@ func (d *Driver) notify() {
 			ws.mu.Unlock()
 			return
 		}
-		names := make([]string, 0, len(ws.pending))
-		for ref := range ws.pending {
-			name, err := json.Marshal([2]string{ref.Agent, ref.ID})
-			if err == nil {
-				names = append(names, string(name))
-			}
-		}
+		names := slices.Collect(maps.Keys(ws.pending))
 		clear(ws.pending)
 		ws.mu.Unlock()
 		start := time.Now()
@@ -143,6 +135,12 @@ func (d *Driver) notify() {
 		}
 		time.Sleep(max(notifyPause, 9*time.Since(start))) // use at most a tenth of a connection's time
 	}
+}
+
+// payload returns the text of a notification.
+func payload(ref driver.Ref) string {
+	text, _ := json.Marshal([2]string{ref.Agent, ref.ID})
+	return string(text)
 }
 
 // channel returns the name of the notification channel. It has at most maxName bytes.
@@ -162,7 +160,7 @@ func (d *Driver) listen(ctx context.Context) {
 		var now int64
 		if err := d.row(ctx, "SELECT last_value FROM {s}.changes").Scan(&now); err == nil && now != last {
 			last = now
-			d.tell(driver.Ref{})
+			d.tell(driver.Ref{}, nil)
 		}
 		select {
 		case <-heard:
@@ -210,7 +208,7 @@ func (d *Driver) hearOn(ctx context.Context, heard chan<- struct{}) error {
 		}
 		var name [2]string
 		if json.Unmarshal([]byte(n.Payload), &name) == nil {
-			d.tell(driver.Ref{Agent: name[0], ID: name[1]})
+			d.tell(driver.Ref{Agent: name[0], ID: name[1]}, nil)
 		}
 		select {
 		case heard <- struct{}{}:

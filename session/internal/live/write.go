@@ -92,7 +92,7 @@ func (s *State) append(ctx context.Context, group []*Job) (res driver.Result, er
 	if lines = linesOf(lines[:0], group); err != nil || len(lines) == 0 {
 		return res, err
 	}
-	if at == driver.Anywhere {
+	if at < 0 {
 		return s.o.Driver.Append(ctx, s.ref, lines, at, nil)
 	}
 	// If other processes have appended, they wait now, so that every writer succeeds.
@@ -132,7 +132,7 @@ func (s *State) decide(ctx context.Context, group []*Job, held bool) (driver.Cur
 	if err := s.Writable(ctx); err != nil {
 		return 0, err
 	}
-	at := driver.Anywhere
+	at := ^s.end() // an append to other lines would be of another owner, for example
 	for _, j := range group {
 		if err := Shown(j.Owner, s.Owner(), nil); err != nil {
 			return 0, err

@@ -25,7 +25,6 @@ import (
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/search"
 )
 
@@ -133,8 +132,12 @@ func (c *call) open(ctx context.Context) (backend, error) {
 	if c.url != "" && c.mask {
 		return nil, wrong("--mask is for a folder: a server or database masks its own store")
 	}
+	trial := c.command.access == makes && c.dryRun
 	if isDatabase(c.url) {
-		store, _, err := postgres.Open(ctx, c.url)
+		store, _, err := postgres.Open(ctx, c.url, trial || c.command.access != makes)
+		if trial && errors.Is(err, fs.ErrNotExist) {
+			store, err = inMemory(), nil
+		}
 		return &folder{Store: store}, err
 	}
 	if c.url != "" {
@@ -144,11 +147,11 @@ func (c *call) open(ctx context.Context) (backend, error) {
 		return nil, err
 	}
 	_, err := os.Stat(filepath.Join(c.dir, "agents"))
-	if err != nil && c.command.access == makes && c.dryRun {
-		return &folder{Store: session.OpenDriver(memdriver.New(nil), nil)}, nil
+	if err != nil && trial {
+		return &folder{Store: inMemory()}, nil
 	}
 	noStore := err != nil && c.command.access != makes
-	f, err := openFolder(ctx, c.dir, noStore || c.dryRun && c.command.access == makes || c.command.access == looks || c.command.access == looksOr, c.filters()...)
+	f, err := openFolder(ctx, c.dir, noStore || trial || c.command.access == looks || c.command.access == looksOr, c.filters()...)
 	if noStore && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		err = absent("there is no store in %q: name its folder with --dir, or a server with --url", c.dir)
 	}

@@ -83,7 +83,7 @@ func copyStore(ctx context.Context, c *call) (err error) {
 // copyFrom opens the existing store to copy.
 func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, blobs.Store, error) {
 	if strings.Contains(name, "://") {
-		return c.database(ctx, name)
+		return c.database(ctx, name, true)
 	}
 	if _, err := os.Stat(filepath.Join(name, "agents")); err != nil {
 		return nil, nil, absent("there is no store in %q", name)
@@ -96,7 +96,11 @@ func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, blobs
 // target uses a store in memory.
 func (c *call) copyTo(ctx context.Context, name string) (*session.Store, blobs.Store, error) {
 	if strings.Contains(name, "://") {
-		return c.database(ctx, name)
+		to, kept, err := c.database(ctx, name, c.dryRun)
+		if c.dryRun && errors.Is(err, fs.ErrNotExist) {
+			return inMemory(), blobs.Memory(), nil
+		}
+		return to, kept, err
 	}
 	a, err := os.Stat(c.args[0])
 	b, absent := os.Stat(name)
@@ -104,16 +108,18 @@ func (c *call) copyTo(ctx context.Context, name string) (*session.Store, blobs.S
 		return nil, nil, wrong("%s and %s are the same folder", c.args[0], name)
 	}
 	if c.dryRun && errors.Is(absent, fs.ErrNotExist) {
-		return session.OpenDriver(memdriver.New(nil), nil), blobs.Memory(), nil
+		return inMemory(), blobs.Memory(), nil
 	}
 	store, err := session.Open(name, &session.Options{ReadOnly: c.dryRun})
 	return store, blobs.Folder(name), err
 }
 
-func (c *call) database(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
+func inMemory() *session.Store { return session.OpenDriver(memdriver.New(nil), nil) }
+
+func (c *call) database(ctx context.Context, url string, existing bool) (*session.Store, blobs.Store, error) {
 	switch {
 	case isDatabase(url):
-		return postgres.Open(ctx, url)
+		return postgres.Open(ctx, url, existing)
 	case strings.HasPrefix(url, "http"):
 		return nil, nil, wrong("%s works on folders and databases, not over a server such as %s: name the folder or database of the server", c.command.name, url)
 	}

@@ -176,8 +176,6 @@ func (c *call) check(cmd *cobra.Command) error {
 		return wrong("--url is empty: is a variable not set?")
 	case cmd.Flags().Changed("url") && c.command.access == files:
 		return wrong("%s works on files, not over a server: leave out --url", c.command.name)
-	case c.retention.MaxBytes > 0 && isDatabase(c.url): // a size there is a position
-		return wrong("--max-bytes is for folders: sizes in a database are not bytes")
 	case c.list.Limit < 0 || c.last < 0:
 		return wrong("a number is less than 0")
 	}

@@ -119,7 +119,6 @@ func TestNonsense(t *testing.T) {
 		require.Contains(t, errs, want)
 	}
 	sh.must(exitUsage, "session", "list", "--url", "ftp://x")
-	sh.must(exitUsage, "prune", "--max-bytes", "1", "--url", "postgres://127.0.0.1:1/x")
 
 	// A command that Ctrl-C has cut short has not succeeded.
 	sh = overFolder(t)

@@ -12,15 +12,15 @@ import (
 	"github.com/convolog/convolog/session/driver/pgdriver"
 )
 
-// Open opens the store that a URL names, and creates its missing tables. It also returns
-// the blobs of the store. The parameter schema names the schema of the tables, convolog by
+// Open opens the store that a URL names, with its blobs. A missing store is made, or with
+// existing gives an error that matches fs.ErrNotExist. The parameter schema names the schema of the tables, convolog by
 // default. All other parameters belong to libpq.
-func Open(ctx context.Context, url string) (*session.Store, blobs.Store, error) {
+func Open(ctx context.Context, url string, existing bool) (*session.Store, blobs.Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, nil, err // does not contain the password
 	}
-	opts := &pgdriver.Options{Schema: config.ConnConfig.RuntimeParams["schema"]}
+	opts := &pgdriver.Options{Schema: config.ConnConfig.RuntimeParams["schema"], Existing: existing}
 	delete(config.ConnConfig.RuntimeParams, "schema")
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
