@@ -62,10 +62,14 @@ func divide(text string) (list []unit) {
 			list = append(list, unit{from: from, to: from + len(shown), kind: aLine, size: n, terms: termsOf(shown)})
 			continue
 		}
+		first := len(list)
 		for len(shown) > 0 {
 			end := sentenceEnd(shown)
 			list = append(list, divided(shown[:end], from)...)
 			from, shown = from+end, shown[end:]
+		}
+		if len(list) == first+1 {
+			list[first].kind = aLine
 		}
 	}
 	return list

@@ -105,16 +105,19 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 // contain a word, of n units in all.
 func (t rated) rate(with map[string]int, n int) {
 	long := min(math.Sqrt(fullText/float64(max(t.size, 1))), 1)
+	rare := func(term string) float64 {
+		r := math.Log1p(float64(n) / float64(with[term]))
+		return r * r * r
+	}
 	for i := range t.units {
 		u := &t.units[i]
 		for _, term := range u.terms {
-			rare := math.Log1p(float64(n) / float64(with[term]))
-			u.worth += rare * rare * rare
+			u.worth += rare(term)
 		}
 		u.worth /= float64(u.size + unitCost)
 		switch {
 		case i == 0 || i == len(t.units)-1: // the edges of a paste show its purpose
-		case u.kind == aLine && !alike(*u, t.units[i-1]) && !alike(*u, t.units[i+1]):
+		case u.kind == aLine && !alike(*u, t.units[i-1], rare) && !alike(*u, t.units[i+1], rare):
 			u.worth *= max(long, oddLine)
 		default:
 			u.worth *= long
@@ -135,15 +138,17 @@ func (t rated) rate(with map[string]int, n int) {
 	}
 }
 
-// alike reports whether a shares many words with b.
-func alike(a, b unit) bool {
-	same := 0
+// alike reports whether a shares many words with b, weighted by their rarity.
+func alike(a, b unit, rare func(string) float64) bool {
+	same, all := 0., 0.
 	for _, term := range a.terms {
+		r := rare(term)
+		all += r
 		if _, ok := slices.BinarySearch(b.terms, term); ok {
-			same++
+			same += r
 		}
 	}
-	return float64(same) > unlike*float64(len(a.terms))
+	return same > unlike*all
 }
 
 func firstRunes(s string, n int) string {
@@ -158,6 +163,7 @@ func firstRunes(s string, n int) string {
 const (
 	mostOfText = 300 // tokens of one reduced text,
 	partOfText = 32  // or all tokens divided by this, if more
+	mostOpen   = 800 // tokens of one text of the unfinished turn, or a quarter of all
 	itemCost   = 3   // tokens of a text on top of its units
 	noteCost   = 40  // tokens of a note that names an entry
 	leadPart   = 16  // all tokens by this are for the first units of long texts
@@ -183,7 +189,7 @@ func lead(texts []rated, most int) {
 // best units of the next text, and the tokens that these take.
 func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) {
 	for _, t := range slices.Backward(texts) {
-		part, n := choose([]rated{t}, most-used, true)
+		part, n := choose([]rated{t}, min(most-used, max(most/2, mostOpen)), true)
 		if list, used = append(list, part...), used+n; n == 0 {
 			break
 		}
