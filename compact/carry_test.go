@@ -149,7 +149,7 @@ func TestCarriedWithoutRoom(t *testing.T) {
 	c, err := compactOnce(t, f, opts)
 	require.NoError(t, err)
 	said := strings.Join(texts(c.Said), "\n")
-	require.Contains(t, said, "Wish 39: see OPS-4039.\n[…]")
+	require.Contains(t, said, "Wish 39: see OPS-4039. […]")
 	require.True(t, strings.Contains(said, "OPS-5000") || slices.Contains(texts(c.IDs), "OPS-5000"))
 	require.Contains(t, said, "runes left out of entry long ...]")
 	require.Less(t, strings.Count(said, "blue"), 5)

@@ -185,8 +185,10 @@ func lead(texts []rated, most int) {
 	}
 }
 
-// newestWhole returns the newest texts that fit into most tokens together, the
-// best units of the next text, and the tokens that these take.
+// newestWhole returns the newest texts that fit into most tokens together, the best
+// units of the next text, and the tokens that these take. It reduces a text of more
+// than half of most, and of more than mostOpen: a paste is there for one turn, and the
+// older texts that it displaces are lost for all.
 func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) {
 	for _, t := range slices.Backward(texts) {
 		part, n := choose([]rated{t}, min(most-used, max(most/2, mostOpen)), true)
