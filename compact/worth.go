@@ -105,14 +105,12 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 // contain a word, of n units in all.
 func (t rated) rate(with map[string]int, n int) {
 	long := min(math.Sqrt(fullText/float64(max(t.size, 1))), 1)
-	rare := func(term string) float64 {
-		r := math.Log1p(float64(n) / float64(with[term]))
-		return r * r * r
-	}
+	rare := func(term string) float64 { return math.Log1p(float64(n) / float64(with[term])) }
 	for i := range t.units {
 		u := &t.units[i]
 		for _, term := range u.terms {
-			u.worth += rare(term)
+			r := rare(term)
+			u.worth += r * r * r
 		}
 		u.worth /= float64(u.size + unitCost)
 		switch {
