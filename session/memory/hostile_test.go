@@ -14,7 +14,7 @@ import (
 
 // No model is paid for a chapter while present memories cannot be read.
 func TestUnreadableIsNotPaid(t *testing.T) {
-	dir, c, paid := t.TempDir(), newTalk("anna"), 0
+	dir, c, paid := t.TempDir(), newTalk(t, "anna"), 0
 	m := openStore(t, dir, &Options{Extractor: extractorFunc(func(context.Context, Input) ([]Candidate, error) {
 		paid++
 		return []Candidate{candidate(entities, "cat", "The cat is Mia", "")}, nil
@@ -24,26 +24,26 @@ func TestUnreadableIsNotPaid(t *testing.T) {
 	require.NoError(t, os.WriteFile(name, make([]byte, maxMemory+1), 0o600))
 	chapter := c.commit("hi")
 	for range 3 {
-		_, err := m.extract(t.Context(), c, chapter)
+		_, err := m.Extract(t.Context(), c.Session, chapter)
 		require.ErrorContains(t, err, "long.md")
 	}
 	require.Zero(t, paid)
 	require.NoError(t, os.Remove(name))
-	_, err := m.extract(t.Context(), c, chapter)
+	_, err := m.Extract(t.Context(), c.Session, chapter)
 	require.NoError(t, err)
 	require.Equal(t, 1, paid)
 }
 
 // A file in another encoding, as an editor may save it, is refused and stays unchanged.
 func TestOtherEncoding(t *testing.T) {
-	dir, c := t.TempDir(), newTalk("anna")
+	dir, c := t.TempDir(), newTalk(t, "anna")
 	m := openStore(t, dir, nil)
 	learn(t, m, c, candidate(preferences, "cafe", "Likes a café", ""))
 	name := filepath.Join(dir, "owners/anna/user/memories/preferences/cafe.md")
 	const latin = "Likes a caf\xe9, and M\xfcnchen\n"
 	require.NoError(t, os.WriteFile(name, []byte(latin), 0o600))
 	m.opts.Extractor = finds(candidate(preferences, "cafe", "Likes the bar", ""))
-	_, err := m.extract(t.Context(), c, c.commit("hi"))
+	_, err := m.Extract(t.Context(), c.Session, c.commit("hi"))
 	require.ErrorContains(t, err, "cafe.md")
 	data, err := os.ReadFile(name)
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestEraseIndexOfPersons(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, near := t.TempDir(), &compass{has: map[string]map[string][2]string{}}
 			m := openStore(t, dir, &Options{Index: near})
-			c := newTalk("anna")
+			c := newTalk(t, "anna")
 			learn(t, m, c, candidate(entities, "cat", "The cat is SECRET", ""), candidate(entities, "dog", "The dog is Rex", ""))
 			person(t, m, filepath.Join(dir, "owners/anna/user/memories/entities/cat.md"))
 			_, err := m.Erase(t.Context(), transcript.Subject{Match: func(e transcript.Entry) bool {
