@@ -173,9 +173,13 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	if err != nil {
 		return err
 	}
+	h, err := ReadChapter(ctx, x.s, x.chapter.Name)
+	if err != nil {
+		return err
+	}
 	bounded, cancel := x.bounded(ctx)
 	defer cancel()
-	found, reason, err := x.ask(bounded)
+	found, reason, err := x.ask(bounded, h.Messages)
 	if err != nil {
 		return err
 	}
@@ -227,19 +231,15 @@ func (x *extraction) underLock(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// ask returns the candidates, or the reason for a lack of them.
-func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string, err error) {
+// ask returns the candidates from messages, or the reason for a lack of them.
+func (x *extraction) ask(ctx context.Context, messages []transcript.Message) (found []Candidate, reason string, err error) {
 	if x.opts.Extractor == nil {
 		return nil, "", errNoExtractor
 	}
-	h, err := ReadChapter(ctx, x.s, x.chapter.Name)
-	if err != nil {
-		return nil, "", err
-	}
-	if len(h.Messages) == 0 {
+	if len(messages) == 0 {
 		return nil, "the chapter has no messages", nil
 	}
-	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.chapter.Abstract, x.chapter.Overview, withoutShown(h.Messages)})
+	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.chapter.Abstract, x.chapter.Overview, withoutShown(messages)})
 	if err != nil {
 		return nil, "", fmt.Errorf("the extractor: %w", err)
 	}
