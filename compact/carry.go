@@ -300,17 +300,16 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 // mostIDs, then errors.
 func (all *carried) ledger(left, mostIDs int, counter tokens.Counter, done *transcript.Compaction) int {
 	b := budget{counter: counter, empty: countText(counter, "-")}
-	isModified := func(i transcript.Carried) bool { return i.Modified }
 	room := left * 2 / 3 // up to a quarter of it for the files read last
-	_, more := b.files(all.files, not(isModified), room/4)
-	changed, used := b.files(all.files, isModified, room-more)
-	read, more := b.files(all.files, not(isModified), room-used)
+	_, more := b.files(all.files, false, room/4)
+	changed, used := b.files(all.files, true, room-more)
+	read, more := b.files(all.files, false, room-used)
 	done.Files = slices.Concat(changed, read)
 	used += more
 
-	done.IDs, more = b.newest(all.lost(done), every, min((left-used)/4, mostIDs), nil)
+	done.IDs, more = b.newest(all.lost(done), min((left-used)/4, mostIDs), nil)
 	used += more
-	done.Errors, more = b.newest(all.errors, every, left-used, errorSizes)
+	done.Errors, more = b.newest(all.errors, left-used, errorSizes)
 	return used + more
 }
 
@@ -348,18 +347,12 @@ func (b budget) size(text string) int {
 	return max(countText(b.counter, "- "+text)-b.empty, 0)
 }
 
-func every(transcript.Carried) bool { return true }
-
-func not(ok func(transcript.Carried) bool) func(transcript.Carried) bool {
-	return func(i transcript.Carried) bool { return !ok(i) }
-}
-
-// files returns, of the paths for which ok holds, the newest that fit into most
-// tokens together, and their size. A folder counts once.
-func (b budget) files(items []transcript.Carried, ok func(transcript.Carried) bool, most int) (list []transcript.Carried, used int) {
+// files returns the newest modified or read paths that fit into most tokens together,
+// and their size. A folder counts once.
+func (b budget) files(items []transcript.Carried, modified bool, most int) (list []transcript.Carried, used int) {
 	known := map[string]bool{}
 	for _, i := range slices.Backward(items) {
-		if !ok(i) {
+		if i.Modified != modified {
 			continue
 		}
 		end := strings.LastIndexAny(i.Text, `/\`) + 1
@@ -379,15 +372,13 @@ func (b budget) files(items []transcript.Carried, ok func(transcript.Carried) bo
 	return list, used
 }
 
-// newest returns, of the items for which ok holds, the newest that fit into most
-// tokens together, and their size. It cuts long items in the middle, all to the
-// same size: the first that leaves room for all items, or the last. Without sizes
-// it cuts nothing.
-func (b budget) newest(items []transcript.Carried, ok func(transcript.Carried) bool, most int, sizes []int) (list []transcript.Carried, used int) {
-	all := slices.DeleteFunc(slices.Clone(items), not(ok))
+// newest returns the newest items that fit into most tokens together, and their size.
+// It cuts long items in the middle, all to the same size: the first that leaves room
+// for all items, or the last. Without sizes it cuts nothing.
+func (b budget) newest(items []transcript.Carried, most int, sizes []int) (list []transcript.Carried, used int) {
 	for at := range max(len(sizes), 1) {
 		list, used = nil, 0
-		for _, i := range slices.Backward(all) {
+		for _, i := range slices.Backward(items) {
 			if len(sizes) > 0 {
 				i.Text = b.clip(i.Text, min(sizes[at], most-used))
 			}
@@ -402,7 +393,7 @@ func (b budget) newest(items []transcript.Carried, ok func(transcript.Carried) b
 			used += size
 			list = append(list, i)
 		}
-		if len(list) == len(all) {
+		if len(list) == len(items) {
 			break
 		}
 	}
