@@ -24,8 +24,7 @@ const (
 	question    = .5   // times, for a unit that ends with a question mark
 	saidAgain   = .1   // times, for a unit whose words a newer text has
 	answered    = 2.   // times, for a short answer with its question
-	newness     = .5   // texts after which the newest one's bonus is halved
-	oldest      = 2.   // times or more, for the units of the oldest text
+	oldest      = 2.   // times, for the units of the oldest text
 	fromBehind  = .8   // of the worth of its neighbours, for a piece of a sentence,
 	fromBefore  = .7   // because pieces go together
 	mostOfReply = 4000 // runes of an answer whose words count
@@ -77,10 +76,9 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 	known := map[string]bool{} // the words of each unit of newer texts
 	for i, t := range slices.Backward(texts) {
 		t.rate(with, n)
-		age := len(texts) - 1 - i
-		times := 1 + 1/(1+float64(age)/newness)
+		times := 1.
 		if i == 0 {
-			times = max(times, oldest)
+			times = oldest
 		}
 		own := make([]string, len(t.units))
 		for k := range t.units {
