@@ -300,10 +300,18 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 // mostIDs, then errors.
 func (all *carried) ledger(left, mostIDs int, counter tokens.Counter, done *transcript.Compaction) int {
 	b := budget{counter: counter, empty: countText(counter, "-")}
+	var read, changed []transcript.Carried
+	for _, f := range all.files {
+		if f.Modified {
+			changed = append(changed, f)
+		} else {
+			read = append(read, f)
+		}
+	}
 	room := left * 2 / 3 // up to a quarter of it for the files read last
-	_, more := b.files(all.files, false, room/4)
-	changed, used := b.files(all.files, true, room-more)
-	read, more := b.files(all.files, false, room-used)
+	_, more := b.files(read, room/4)
+	changed, used := b.files(changed, room-more)
+	read, more = b.files(read, room-used)
 	done.Files = slices.Concat(changed, read)
 	used += more
 
@@ -347,14 +355,11 @@ func (b budget) size(text string) int {
 	return max(countText(b.counter, "- "+text)-b.empty, 0)
 }
 
-// files returns the newest modified or read paths that fit into most tokens together,
-// and their size. A folder counts once.
-func (b budget) files(items []transcript.Carried, modified bool, most int) (list []transcript.Carried, used int) {
+// files returns the newest paths that fit into most tokens together, and their size. A
+// folder counts once.
+func (b budget) files(items []transcript.Carried, most int) (list []transcript.Carried, used int) {
 	known := map[string]bool{}
 	for _, i := range slices.Backward(items) {
-		if i.Modified != modified {
-			continue
-		}
 		end := strings.LastIndexAny(i.Text, `/\`) + 1
 		dir, name := i.Text[:end], i.Text[end:]
 		size := b.size(strconv.Quote(name))
