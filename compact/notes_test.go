@@ -98,7 +98,7 @@ func testNotes(t *testing.T, window int, language string) {
 		least  float64
 		unless bool
 	}{
-		{said, 3, .94, false},
+		{said, 3, .95, false},
 		{said, 5, .95, small},
 		{said[3:], 2, .8, false},
 		{table["answer"], 3, .95, false},
