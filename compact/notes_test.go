@@ -84,13 +84,15 @@ func testNotes(t *testing.T, window int, language string) {
 	small := window < 32_000
 	said := make([]cell, len(depths))
 	for _, kind := range slices.Sorted(maps.Keys(table)) {
-		row := ""
+		ofUser := slices.Contains([]string{"constraint", "decision", "correction", "later"}, kind)
+		var row strings.Builder
 		for i, c := range table[kind] {
-			if row += fmt.Sprintf(" %d/%d", c.found, c.all); slices.Contains([]string{"constraint", "decision", "correction", "later"}, kind) {
+			fmt.Fprintf(&row, " %d/%d", c.found, c.all)
+			if ofUser {
 				said[i].found, said[i].all = said[i].found+c.found, said[i].all+c.all
 			}
 		}
-		t.Logf("%s: %-14s%s", t.Name(), kind, row)
+		t.Logf("%s: %-14s%s", t.Name(), kind, row.String())
 	}
 	for _, bar := range []struct {
 		cells  []cell
