@@ -308,7 +308,7 @@ func TestManyScreenshots(t *testing.T) {
 		shot := func(n uint64) transcript.Message {
 			return transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: fmt.Sprint("screen ", n)}, wide(n)}}
 		}
-		for n := range uint64(24) {
+		for n := range uint64(40) {
 			s.turn(t, conv, shot(n))
 		}
 		s = &service{api: "anthropic", host: "a", model: m, blind: !takes}
