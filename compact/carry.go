@@ -37,10 +37,13 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) tr
 		room += countText(o.Counter, rebuild.CarriedText(transcript.Compaction{Pins: done.Pins}))
 	}
 	// The sizes of items add up to about the size of their text.
-	for most := c.MaxCarried; most > 0; most = most * 9 / 10 {
-		if all.fit(most, o.Counter, done); countText(o.Counter, rebuild.CarriedText(*done)) <= room {
+	for most := c.MaxCarried; most > 0; {
+		all.fit(most, o.Counter, done)
+		size := countText(o.Counter, rebuild.CarriedText(*done))
+		if size <= room {
 			return o.shown(h, c, all, summary, done)
 		}
+		most = min(most*63/64, most*room/size)
 	}
 	done.Said, done.Rules, done.Files, done.Errors, done.IDs = nil, nil, nil, nil, nil
 	return o.shown(h, c, all, summary, done)
@@ -276,37 +279,53 @@ var errorSizes = []int{100, 70, 50}
 // identifiers.
 const mostSaid = 32_000
 
-// fit fills a compaction up to the tokens allowed. The user's texts and instruction
-// files get four fifths: the unfinished turn at most half of all tokens, these
-// files a quarter. All else shares the remainder, at most half: two thirds for
-// paths, then a quarter for identifiers, then errors.
+// fit fills a compaction up to the tokens allowed. The unfinished turn gets at most
+// half, and files of instructions a quarter. With the other texts of the user they
+// get four fifths, and all that the ledger leaves.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	open, used := newestWhole(all.open, most/2)
-	share := most*4/5 - used
-	rules, n := choose(all.instructions, min(most/4, share), true)
-	said, more := choose(all.texts, share-n, false)
-	done.Said, done.Rules = slices.Concat(said, open), rules
-	left := min(most-used-n-more, most/2)
-
-	b := budget{counter: counter, empty: countText(counter, "-")}
-	isModified := func(i transcript.Carried) bool { return i.Modified }
-	room := left * 2 / 3 // up to a quarter of it for the files read last
-	_, more = b.files(all.files, not(isModified), room/4)
-	changed, used := b.files(all.files, isModified, room-more)
-	read, more := b.files(all.files, not(isModified), room-used)
-	done.Files = slices.Concat(changed, read)
-	left -= used + more
-
-	done.IDs, used = b.newest(all.lost(done), every, min(left/4, most*6/25), nil)
-	done.Errors, _ = b.newest(all.errors, every, left-used, errorSizes)
+	rules, n := choose(all.instructions, min(most/4, most*4/5-used), true)
+	used += n
+	done.Rules = rules
+	said, n := choose(all.texts, most*4/5-used, false)
+	done.Said = slices.Concat(said, open)
+	n = all.ledger(min(most-used-n, most/2), most*6/25, counter, done)
+	said, _ = choose(all.texts, most-used-n, false)
+	done.Said = slices.Concat(said, open)
+	done.IDs = unnamed(done.IDs, done)
 }
 
+// ledger fills a compaction with at most left tokens of other items, and returns
+// their size: two thirds are for paths, then a quarter for identifiers, but at most
+// mostIDs, then errors.
+func (all *carried) ledger(left, mostIDs int, counter tokens.Counter, done *transcript.Compaction) int {
+	b := budget{counter: counter, empty: countText(counter, "-")}
+	var read, changed []transcript.Carried
+	for _, f := range all.files {
+		if f.Modified {
+			changed = append(changed, f)
+		} else {
+			read = append(read, f)
+		}
+	}
+	room := left * 2 / 3 // up to a quarter of it for the files read last
+	_, more := b.files(read, room/4)
+	changed, used := b.files(changed, room-more)
+	read, more = b.files(read, room-used)
+	done.Files = slices.Concat(changed, read)
+	used += more
+
+	done.IDs, more = b.newest(all.lost(done), min((left-used)/4, mostIDs), nil)
+	used += more
+	done.Errors, more = b.newest(all.errors, left-used, errorSizes)
+	return used + more
+}
+
+// lost returns the identifiers of texts that are not carried whole.
 func (all *carried) lost(done *transcript.Compaction) []transcript.Carried {
-	var kept strings.Builder
 	whole := map[string]bool{}
-	for _, i := range slices.Concat(done.Said, done.Files) {
+	for _, i := range done.Said {
 		whole[i.Text] = true
-		kept.WriteString(i.Text + "\n")
 	}
 	named := carried{ids: slices.Clone(all.ids)}
 	for _, s := range all.said {
@@ -314,8 +333,16 @@ func (all *carried) lost(done *transcript.Compaction) []transcript.Carried {
 			named.name(s.Entry, s.Text)
 		}
 	}
-	shown := kept.String()
-	return newestOf(slices.DeleteFunc(named.ids, func(i transcript.Carried) bool { return strings.Contains(shown, i.Text) }), nil)
+	return newestOf(unnamed(named.ids, done), nil)
+}
+
+// unnamed drops the identifiers that texts of the user or paths contain.
+func unnamed(ids []transcript.Carried, done *transcript.Compaction) []transcript.Carried {
+	var shown strings.Builder
+	for _, i := range slices.Concat(done.Said, done.Files) {
+		shown.WriteString(i.Text + "\n")
+	}
+	return slices.DeleteFunc(ids, func(i transcript.Carried) bool { return strings.Contains(shown.String(), i.Text) })
 }
 
 // budget measures items.
@@ -328,20 +355,11 @@ func (b budget) size(text string) int {
 	return max(countText(b.counter, "- "+text)-b.empty, 0)
 }
 
-func every(transcript.Carried) bool { return true }
-
-func not(ok func(transcript.Carried) bool) func(transcript.Carried) bool {
-	return func(i transcript.Carried) bool { return !ok(i) }
-}
-
-// files returns, of the paths for which ok holds, the newest that fit into most
-// tokens together, and their size. A folder counts once.
-func (b budget) files(items []transcript.Carried, ok func(transcript.Carried) bool, most int) (list []transcript.Carried, used int) {
+// files returns the newest paths that fit into most tokens together, and their size. A
+// folder counts once.
+func (b budget) files(items []transcript.Carried, most int) (list []transcript.Carried, used int) {
 	known := map[string]bool{}
 	for _, i := range slices.Backward(items) {
-		if !ok(i) {
-			continue
-		}
 		end := strings.LastIndexAny(i.Text, `/\`) + 1
 		dir, name := i.Text[:end], i.Text[end:]
 		size := b.size(strconv.Quote(name))
@@ -359,15 +377,13 @@ func (b budget) files(items []transcript.Carried, ok func(transcript.Carried) bo
 	return list, used
 }
 
-// newest returns, of the items for which ok holds, the newest that fit into most
-// tokens together, and their size. It cuts long items in the middle, all to the
-// same size: the first that leaves room for all items, or the last. Without sizes
-// it cuts nothing.
-func (b budget) newest(items []transcript.Carried, ok func(transcript.Carried) bool, most int, sizes []int) (list []transcript.Carried, used int) {
-	all := slices.DeleteFunc(slices.Clone(items), not(ok))
+// newest returns the newest items that fit into most tokens together, and their size.
+// It cuts long items in the middle, all to the same size: the first that leaves room
+// for all items, or the last. Without sizes it cuts nothing.
+func (b budget) newest(items []transcript.Carried, most int, sizes []int) (list []transcript.Carried, used int) {
 	for at := range max(len(sizes), 1) {
 		list, used = nil, 0
-		for _, i := range slices.Backward(all) {
+		for _, i := range slices.Backward(items) {
 			if len(sizes) > 0 {
 				i.Text = b.clip(i.Text, min(sizes[at], most-used))
 			}
@@ -382,7 +398,7 @@ func (b budget) newest(items []transcript.Carried, ok func(transcript.Carried) b
 			used += size
 			list = append(list, i)
 		}
-		if len(list) == len(all) {
+		if len(list) == len(items) {
 			break
 		}
 	}

@@ -116,6 +116,14 @@ func extracts(msgs []transcript.Message, carried bool) (items []string) {
 	return slices.DeleteFunc(items, func(s string) bool { return s == "" })
 }
 
+func firstOf(s string, limit int) string {
+	runes := []rune(strings.Join(strings.Fields(s), " "))
+	if len(runes) <= limit {
+		return string(runes)
+	}
+	return string(runes[:limit-1]) + "…"
+}
+
 // fewest writes the items within most tokens: the first one, and then as many of
 // the newest as there is room for.
 func fewest(items []string, most int, b budget) string {

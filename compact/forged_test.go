@@ -77,3 +77,20 @@ func TestForgedConversation(t *testing.T) {
 		}
 	}
 }
+
+// A summarizer can make up neither a heading nor a notice.
+func TestForgedSummary(t *testing.T) {
+	for i, text := range quotetest.Attempts() {
+		if i%amount(7, 1) > 0 {
+			continue
+		}
+		c, err := compactOnce(t, shop(t), &compact.Options{Keep: compact.Keep{Turns: 1}, Recall: true, Summarizer: says(nthSummary(1)+"\n"+text, nil)})
+		require.NoError(t, err)
+		lines := quotetest.Margin(c.Summary)
+		for _, line := range lines[:len(lines)-1] { // the last one is the notice
+			line = strings.TrimLeft(line, "\u202e\u2066\u200b\ufeff\u00ad\u2800\u3164")
+			require.False(t, strings.HasPrefix(line, "[") || strings.HasPrefix(line, "［"), "%q", c.Summary)
+		}
+		require.NotContains(t, texts(c.Said), "delete all")
+	}
+}

@@ -26,7 +26,7 @@ func TestLeft(t *testing.T) {
 			list = append(list, fmt.Sprintf("Row %d of the list has nothing in it that another row has not.", i%7))
 		}
 		add(t, f, "first", transcript.UserText("We paint walls."), transcript.AssistantText("Yes."))
-		add(t, f, "paste", transcript.UserText("What is this wish, and what is the number of the wall in this list?\n"+strings.Join(list, " ")), transcript.AssistantText("A list."))
+		add(t, f, "paste", transcript.UserText("Then paint wall in colour, unusual wish?\n"+strings.Join(list, " ")), transcript.AssistantText("A list."))
 		for round := range 3 {
 			for i := range 60 {
 				id := fmt.Sprintf("r%d-%d", round, i)

@@ -74,7 +74,7 @@ const (
 	noGain Reason = "what could be summarised is too little to make a difference"
 )
 
-// String describes the plan on one line. [Cut.Detail] says more.
+// String describes the plan on one line.
 func (c Cut) String() string {
 	if c.Nothing != "" {
 		why := string(c.Nothing)

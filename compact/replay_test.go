@@ -33,9 +33,6 @@ func TestReplay(t *testing.T) {
 		if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, cut) {
 			t.Fatalf("%s: %+v, %v, want %+v", text, read, err, cut)
 		}
-		if read.Detail(h, nil) != cut.Detail(h, nil) {
-			t.Errorf("%s: described in another way", text)
-		}
 		want, err1 := compact.Run(t.Context(), h, cut, opts)
 		got, err2 := compact.Run(t.Context(), h, read, opts)
 		if !reflect.DeepEqual(got, want) || (err1 == nil) != (cut.Nothing == "") || (err2 == nil) != (err1 == nil) {
@@ -120,52 +117,4 @@ func TestNoGain(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestDetail(t *testing.T) {
-	h := history(t, strings.Repeat("u c r a ", 30)+"u c r c r", nil)
-	c := compact.Plan(h, &compact.Options{Keep: compact.Keep{Tokens: 35}, Counter: flat{}})
-	got := c.Detail(h, flat{})
-	require.True(t, strings.HasPrefix(got, c.String()+"\n"), got)
-	messages, lines := 0, 0
-	for line := range strings.Lines(got) {
-		for _, kind := range []string{"  summarise ", "  keep "} {
-			if rest, ok := strings.CutPrefix(line, kind); ok {
-				n, number := 0, strings.Split(rest, ", ")
-				for _, part := range number {
-					if _, err := fmt.Sscanf(part, "%d messages", &n); err == nil {
-						messages += n
-					}
-				}
-				lines++
-			}
-		}
-	}
-	if messages != len(h.Messages) || lines > 25 {
-		t.Errorf("%d of %d messages on %d lines:\n%s", messages, len(h.Messages), lines, got)
-	}
-	for _, want := range []string{"turn 1, 4 messages, ~40 tokens: question 0\n", " turns more, ", "to keep: ~35 tokens", "turn 31, continued"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
-	}
-	for _, empty := range []compact.Cut{{}, {At: -3}, {At: 1 << 30}, {Nothing: compact.NotDue}} {
-		if text := empty.Detail(h, nil); !strings.HasSuffix(text, "\n") {
-			t.Errorf("%+v: %q", empty, text)
-		}
-	}
-}
-
-// The text for people, for each outcome.
-func TestDetailText(t *testing.T) {
-	h := history(t, "u a u c r a u a", nil)
-	opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Counter: flat{}, Trigger: compact.Trigger{Threshold: 1_000, Overhead: 100}, Room: 900}
-	const want = `summarise 6 messages (~60 tokens), keep ~20 tokens: ~80 -> ~80
-  to keep: 1 turns; room for a history: 900 tokens; compaction due above 1000, of which ~100 are sent besides
-  summarise turn 1, 2 messages, ~20 tokens: question 0
-  summarise turn 2, 4 messages, ~40 tokens: question 2
-  keep turn 3, 2 messages, ~20 tokens: question 6
-  for ~60 tokens a summary of 30 at most, and 30 for what code carries
-`
-	require.Equal(t, want, compact.Plan(h, opts).Detail(h, flat{}))
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/convolog/convolog/internal/neutral"
+	"github.com/convolog/convolog/internal/quote"
 	"github.com/convolog/convolog/internal/recalltool"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -107,12 +107,11 @@ func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in I
 	if err := in.refuse(summary); err != nil {
 		return c.failed(err)
 	}
-	// A heading that the summarizer has made up is a text like any other.
-	summary = strings.ReplaceAll(summary, neutral.CarriedHeading, strings.Trim(neutral.CarriedHeading, "[]"))
 	if o.Recall {
 		summary, _ = recalltool.Cut(summary) // if the notice was repeated
 	}
-	done := transcript.Compaction{Summary: summary, FirstKept: c.FirstKept, Read: c.Read}
+	// Only the library's own headings and notices begin a line with a bracket.
+	done := transcript.Compaction{Summary: quote.Brackets(summary), FirstKept: c.FirstKept, Read: c.Read}
 	_, done.CoversTo, _ = ends(h.Messages, to)
 	shown := o.carry(h, c, &done)
 	for err := o.smaller(h, c.At, shown); err != nil && !grow; err = o.smaller(h, c.At, shown) {

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ func size(text string) int { return max(tokens.Estimator{}.Text(text), 1) }
 // divide returns the units of a text, in order. No unit holds a blank line.
 func divide(text string) (list []unit) {
 	at := 0
-	for line := range strings.Lines(text) {
+	for line := range linesAndGaps(text) {
 		from := at
 		at += len(line)
 		shown := strings.TrimRightFunc(line, unicode.IsSpace)
@@ -62,13 +63,38 @@ func divide(text string) (list []unit) {
 			list = append(list, unit{from: from, to: from + len(shown), kind: aLine, size: n, terms: termsOf(shown)})
 			continue
 		}
+		first := len(list)
 		for len(shown) > 0 {
 			end := sentenceEnd(shown)
 			list = append(list, divided(shown[:end], from)...)
 			from, shown = from+end, shown[end:]
 		}
+		if len(list) == first+1 {
+			list[first].kind = aLine
+		}
 	}
 	return list
+}
+
+// linesAndGaps divides a text into lines, and a line at each note of a short gap.
+func linesAndGaps(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(text) {
+			for line != "" {
+				end := strings.Index(line, gapMark)
+				switch {
+				case end < 0:
+					end = len(line)
+				case end == 0:
+					end = len(gapMark)
+				}
+				if !yield(line[:end]) {
+					return
+				}
+				line = line[end:]
+			}
+		}
+	}
 }
 
 // divided returns a sentence as one or more units.
@@ -120,8 +146,11 @@ func termsOf(text string) []string {
 	return slices.Compact(list)
 }
 
-// shortGap is the fewest runes of a gap that names its size.
-const shortGap = 400
+// shortGap is the fewest runes of a gap that names its size. Others are a gapMark.
+const (
+	shortGap = 400
+	gapMark  = "[…]"
+)
 
 var noteOfGap = lazy.New(`^\[(?:…|\.\.\. (\d+) runes left out(?: of entry [^ \]]+)? \.\.\.)\]$`)
 
@@ -136,30 +165,36 @@ func leftOut(line string) (runes int, ok bool) {
 	return n, m[1] == "" || err == nil
 }
 
-// reduced returns a text with only the chosen units. A note on a line of its own
-// marks each gap; the note of a long gap names the entry if its ID is known.
+// reduced returns a text with only the chosen units and a note for each gap: in the
+// line of its neighbours, or for a long gap in a line of its own. The first long gap
+// names the entry if its ID is known.
 func reduced(text, entry string, units []unit, chosen []bool) string {
 	var sb strings.Builder
-	gap, noted := 0, false
-	begin := func() {
-		if sb.Len() > 0 {
-			sb.WriteByte('\n')
-		}
+	gap, noted, of := 0, false, ""
+	if entry != "" {
+		of = " of entry " + entry
 	}
-	note := func() {
-		if gap == 0 && !noted {
-			return
+	add := func(between byte, part string) {
+		if sb.Len() > 0 {
+			sb.WriteByte(between)
 		}
-		begin()
+		sb.WriteString(part)
+	}
+	note := func() (between byte) {
+		long := gap >= shortGap
 		switch {
-		case gap < shortGap:
-			sb.WriteString("[…]")
-		case entry == "":
-			fmt.Fprintf(&sb, "[... %d runes left out ...]", gap)
+		case gap == 0 && !noted:
+			return '\n'
+		case long:
+			add('\n', fmt.Sprintf("[... %d runes left out%s ...]", gap, of))
+			of = ""
 		default:
-			fmt.Fprintf(&sb, "[... %d runes left out of entry %s ...]", gap, entry)
+			add(' ', gapMark)
 		}
-		gap, noted = 0, false
+		if gap, noted = 0, false; long {
+			return '\n'
+		}
+		return ' '
 	}
 	for i, u := range units {
 		switch {
@@ -170,9 +205,7 @@ func reduced(text, entry string, units []unit, chosen []bool) string {
 		case i > 0 && chosen[i-1]:
 			sb.WriteString(text[units[i-1].to:u.to])
 		default:
-			note()
-			begin()
-			sb.WriteString(strings.TrimLeftFunc(text[u.from:u.to], unicode.IsSpace))
+			add(note(), strings.TrimLeftFunc(text[u.from:u.to], unicode.IsSpace))
 		}
 	}
 	note()

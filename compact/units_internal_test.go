@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -85,4 +86,20 @@ func FuzzChoose(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The pieces next to the best one of a long sentence come along: a "never" may be far
+// from a rare name.
+func TestPiecesTogether(t *testing.T) {
+	const common = "we go on with it as it was before and do that again with all of it "
+	items := []transcript.Carried{
+		{Entry: "a", Text: strings.Repeat(common+".\n", 20)},
+		{Entry: "b", Text: "never " + common + common + "touch Zanzibar-Quetzal or Ouagadougou " + common + common},
+	}
+	units := rate(items, nil, tokens.Estimator{})[1].units
+	best := slices.MaxFunc(units, func(a, b unit) int { return cmp.Compare(a.worth, b.worth) })
+	at := slices.IndexFunc(units, func(u unit) bool { return u.from == best.from })
+	require.True(t, 0 < at && at < len(units)-1, "%d of %d", at, len(units))
+	require.GreaterOrEqual(t, units[at-1].worth, fromBehind*best.worth)
+	require.GreaterOrEqual(t, units[at+1].worth, fromBefore*best.worth)
 }

@@ -108,11 +108,15 @@ func TestUserWords(t *testing.T) {
 					for _, kind := range slices.Concat(core, []string{inPaste, inFile, anOption}) {
 						show(kind, kind)
 					}
+					ofOptions := .95
+					if window < 32_000 {
+						ofOptions = .9
+					}
 					for _, bar := range []struct {
 						kinds []string
 						deep  int
 						least float64
-					}{{core, 10, .95}, {core, depth, .9}, {[]string{inPaste}, 6, .8}, {[]string{inFile}, depth, 1}, {[]string{anOption}, 10, .8}} {
+					}{{core, depth, .95}, {[]string{inPaste}, 6, .9}, {[]string{inFile}, depth, 1}, {[]string{anOption}, 10, ofOptions}} {
 						if got := r.of(1, bar.deep, bar.kinds...); got.asked > 0 && got.share() < bar.least {
 							t.Errorf("%v to depth %d: %d of %d are there", bar.kinds, bar.deep, got.found, got.asked)
 						}

@@ -24,8 +24,7 @@ const (
 	question    = .5   // times, for a unit that ends with a question mark
 	saidAgain   = .1   // times, for a unit whose words a newer text has
 	answered    = 2.   // times, for a short answer with its question
-	newness     = .5   // texts after which the newest one's bonus is halved
-	oldest      = 2.   // times or more, for the units of the oldest text
+	oldest      = 2.   // times, for the units of the oldest text
 	fromBehind  = .8   // of the worth of its neighbours, for a piece of a sentence,
 	fromBefore  = .7   // because pieces go together
 	mostOfReply = 4000 // runes of an answer whose words count
@@ -77,10 +76,9 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 	known := map[string]bool{} // the words of each unit of newer texts
 	for i, t := range slices.Backward(texts) {
 		t.rate(with, n)
-		age := len(texts) - 1 - i
-		times := 1 + 1/(1+float64(age)/newness)
+		times := 1.
 		if i == 0 {
-			times = max(times, oldest)
+			times = oldest
 		}
 		own := make([]string, len(t.units))
 		for k := range t.units {
@@ -105,16 +103,17 @@ func rate(items []transcript.Carried, answers []string, counter tokens.Counter) 
 // contain a word, of n units in all.
 func (t rated) rate(with map[string]int, n int) {
 	long := min(math.Sqrt(fullText/float64(max(t.size, 1))), 1)
+	rare := func(term string) float64 { return math.Log1p(float64(n) / float64(with[term])) }
 	for i := range t.units {
 		u := &t.units[i]
 		for _, term := range u.terms {
-			rare := math.Log1p(float64(n) / float64(with[term]))
-			u.worth += rare * rare * rare
+			r := rare(term)
+			u.worth += r * r * r
 		}
 		u.worth /= float64(u.size + unitCost)
 		switch {
 		case i == 0 || i == len(t.units)-1: // the edges of a paste show its purpose
-		case u.kind == aLine && !alike(*u, t.units[i-1]) && !alike(*u, t.units[i+1]):
+		case u.kind == aLine && !alike(*u, t.units[i-1], rare) && !alike(*u, t.units[i+1], rare):
 			u.worth *= max(long, oddLine)
 		default:
 			u.worth *= long
@@ -135,15 +134,17 @@ func (t rated) rate(with map[string]int, n int) {
 	}
 }
 
-// alike reports whether a shares many words with b.
-func alike(a, b unit) bool {
-	same := 0
+// alike reports whether a shares many words with b, weighted by their rarity.
+func alike(a, b unit, rare func(string) float64) bool {
+	same, all := 0., 0.
 	for _, term := range a.terms {
+		r := rare(term)
+		all += r
 		if _, ok := slices.BinarySearch(b.terms, term); ok {
-			same++
+			same += r
 		}
 	}
-	return float64(same) > unlike*float64(len(a.terms))
+	return same > unlike*all
 }
 
 func firstRunes(s string, n int) string {
@@ -158,6 +159,7 @@ func firstRunes(s string, n int) string {
 const (
 	mostOfText = 300 // tokens of one reduced text,
 	partOfText = 32  // or all tokens divided by this, if more
+	mostOpen   = 800 // tokens of one text of the unfinished turn, or a quarter of all
 	itemCost   = 3   // tokens of a text on top of its units
 	noteCost   = 40  // tokens of a note that names an entry
 	leadPart   = 16  // all tokens by this are for the first units of long texts
@@ -179,11 +181,13 @@ func lead(texts []rated, most int) {
 	}
 }
 
-// newestWhole returns the newest texts that fit into most tokens together, the
-// best units of the next text, and the tokens that these take.
+// newestWhole returns the newest texts that fit into most tokens together, the best
+// units of the next text, and the tokens that these take. It reduces a text of more
+// than half of most, and of more than mostOpen: a paste is there for one turn, and the
+// older texts that it displaces are lost for all.
 func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) {
 	for _, t := range slices.Backward(texts) {
-		part, n := choose([]rated{t}, most-used, true)
+		part, n := choose([]rated{t}, min(most-used, max(most/2, mostOpen)), true)
 		if list, used = append(list, part...), used+n; n == 0 {
 			break
 		}

@@ -317,12 +317,14 @@ func (a *closing) describe(ctx context.Context, overview string, extract bool) e
 	if !extract {
 		line = clip(oneLine(abstract.Of(overview)), maxAbstract)
 	}
-	var err error
 	if line == "" {
-		if line, err = beginningOf(ctx, a.s, upTo(ctx, a.s, a.end), a.new.from, runs); err != nil {
+		h, err := historyOf(ctx, a.s, upTo(ctx, a.s, a.end), a.new.from, runs, nil)
+		if err != nil {
 			return err
 		}
+		line = beginningOf(h)
 	}
+	var err error
 	a.commit, err = filtered(ctx, a.s, transcript.Commit{
 		N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
 		Messages: a.new.messages, Abstract: line, Overview: overview, Owner: a.commit.Owner,

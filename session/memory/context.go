@@ -21,28 +21,19 @@ type Context struct {
 	// Chapters are up to three chapters of the session with their overviews: the
 	// best matches, then the newest.
 	Chapters []Hit `json:"chapters"`
-	// Messages are the newest live messages, up to twenty, the oldest first. They begin
-	// with a text of the user.
-	Messages []transcript.Message `json:"messages"`
-	// Tokens is the size of all of it.
+	// Tokens is the size of its Blocks.
 	Tokens int `json:"tokens"`
 }
 
-const (
-	mostMessages = 20
-	mostChapters = 3
-)
+const mostChapters = 3
 
 // Context returns knowledge about a session and its owner for the answer to query,
-// within budget tokens: memories in up to half of it, overviews of chapters in a
-// quarter, and messages in the rest. A nil counter is [tokens.Estimator]. A session
+// within budget tokens: memories in up to half of it, and overviews of chapters in the
+// rest. A nil counter is [tokens.Estimator]. A session
 // without an owner has no memories; a query without a word finds the profile and the
 // newest chapters. Errors are as in [Store.Search]; Context returns the other finds
 // with them. To find the chapters it reads the whole transcript of s, as [Chapters]
 // does.
-//
-// The messages are also in the history of the session, unless a commit replaced
-// them: an application that sends that history needs only [Context.Blocks].
 func (m *Store) Context(ctx context.Context, s *session.Session, query string, budget int, counter tokens.Counter) (Context, error) {
 	counter = tokens.Or(counter)
 	c := gathered{counter: counter}
@@ -64,12 +55,7 @@ func (m *Store) Context(ctx context.Context, s *session.Session, query string, b
 	if err != nil {
 		return c.Context, fmt.Errorf("memory: context: %w", err)
 	}
-	c.take(&c.Chapters, chapters, c.Tokens+budget/4)
-	live, err := Uncommitted(ctx, s)
-	if err != nil {
-		return c.Context, fmt.Errorf("memory: context: %w", err)
-	}
-	c.messages(live.Messages, budget)
+	c.take(&c.Chapters, chapters, budget)
 	if failed != nil {
 		failed = fmt.Errorf("memory: context: %w", failed)
 	}
@@ -112,29 +98,6 @@ func (c *gathered) count() int {
 		return c.counter.Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: blocks}})
 	}
 	return 0
-}
-
-// messages adds the newest messages, from the beginning of a turn: results without
-// their calls are useless.
-func (c *gathered) messages(live []transcript.Message, budget int) {
-	live = live[max(0, len(live)-mostMessages):]
-	for n := range live {
-		newest := live[len(live)-n-1:]
-		tokens := c.counter.Count("", nil, newest)
-		if c.count()+tokens > budget {
-			break
-		}
-		if startsTurn(newest[0]) {
-			c.Messages, c.Tokens = newest, c.count()+tokens
-		}
-	}
-}
-
-func startsTurn(m transcript.Message) bool {
-	return m.Role == transcript.RoleUser && !slices.ContainsFunc(m.Content, func(b transcript.Block) bool {
-		_, result := b.(transcript.ToolResultBlock)
-		return result
-	})
 }
 
 // bestChapters returns the chapters that fit a query best, and then the newest.

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -22,7 +21,7 @@ func (titled) Summarize(_ context.Context, in compact.Input) (string, error) {
 	return "# Session Summary\n\n**One-sentence overview**: " + in.Messages[0].Text() + " | talked about at some length\n\nThe user asked and the assistant answered, and both agreed on what was said.", nil
 }
 
-// The context contains memories, chapters and the newest messages, each within its
+// The context contains memories and chapters, each within its
 // part of the budget, and shows memories as data with their source.
 func TestContext(t *testing.T) {
 	_, s := talks(t)
@@ -38,15 +37,10 @@ func TestContext(t *testing.T) {
 		_, err := Commit(t.Context(), s, &CommitOptions{Summarizer: titled{}})
 		require.NoError(t, err)
 	}
-	for i := range 30 {
-		say(t, s, transcript.UserText(fmt.Sprintf("question %d", i)), transcript.AssistantText(fmt.Sprintf("answer %d", i)))
-	}
 
 	c, err := m.Context(t.Context(), s, `Which "green tea do I like?`, 4_000, nil)
 	require.NoError(t, err)
 	require.Len(t, c.Memories, 2)
-	require.Len(t, c.Messages, 20)
-	require.Equal(t, "answer 29", c.Messages[19].Text())
 	var chapters []string
 	for _, a := range c.Chapters {
 		chapters = append(chapters, a.Chapter)
@@ -66,12 +60,9 @@ func TestContext(t *testing.T) {
 	for _, budget := range []int{0, 1, 60, 100, 200, 400} {
 		c, err := m.Context(t.Context(), s, "green tea", budget, nil)
 		require.NoError(t, err)
-		n := (tokens.Estimator{}).Count("", nil, c.Messages)
+		n := 0
 		if blocks := c.Blocks(); len(blocks) > 0 {
-			n += (tokens.Estimator{}).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: blocks}})
-		}
-		if len(c.Messages)+len(c.Blocks()) == 0 {
-			n = 0
+			n = (tokens.Estimator{}).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: blocks}})
 		}
 		require.Equal(t, n, c.Tokens)
 		require.LessOrEqual(t, n, budget)
@@ -121,7 +112,6 @@ func TestContextIsNotLearned(t *testing.T) {
 	c, err = m.Context(t.Context(), nobody, "dog", 1_000, nil)
 	require.NoError(t, err)
 	require.Empty(t, c.Memories)
-	require.Len(t, c.Messages, 1)
 }
 
 // compass is an Index that finds every text with a letter of the query.

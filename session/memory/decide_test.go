@@ -31,13 +31,13 @@ func TestDeciders(t *testing.T) {
 		"no choice": func(context.Context, Candidate, []Memory) (Decision, error) { return Decision{Action: Create}, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, c := t.TempDir(), newTalk("anna")
+			dir, c := t.TempDir(), newTalk(t, "anna")
 			ex := &script{found: map[string][]Candidate{
 				"one": {candidate(profile, "", "Is Anna", "")}, "two": {candidate(profile, "", "Likes tea", "")},
 			}}
 			m := openStore(t, dir, &Options{Extractor: ex, Decider: decide})
 			for _, text := range []string{"one", "two"} {
-				_, err := m.extract(t.Context(), c, c.commit(text))
+				_, err := m.Extract(t.Context(), c.Session, c.commit(text))
 				require.NoError(t, err)
 			}
 			require.Equal(t, map[string]string{"owners/anna/user/memories/.overview.md": "Is Anna; Likes tea\n"}, files(t, dir))
@@ -47,7 +47,7 @@ func TestDeciders(t *testing.T) {
 
 // Candidates that were paid for count, even if late; then words decide.
 func TestLate(t *testing.T) {
-	dir, c := t.TempDir(), newTalk("anna")
+	dir, c := t.TempDir(), newTalk(t, "anna")
 	m := openStore(t, dir, nil)
 	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""))
 	m.opts.Extractor = extractorFunc(func(ctx context.Context, _ Input) ([]Candidate, error) {
@@ -60,7 +60,7 @@ func TestLate(t *testing.T) {
 		calls++ // under the lock there is new time, if memories changed
 		return lexical{}.Decide(ctx, c, similar)
 	})
-	r, err := m.extract(t.Context(), c, c.commit("hi"))
+	r, err := m.Extract(t.Context(), c.Session, c.commit("hi"))
 	require.NoError(t, err)
 	require.Equal(t, transcript.ExtractedCount{Merged: 1}, r.Counts["preferences"])
 	require.Zero(t, calls)
@@ -74,7 +74,7 @@ func TestAtOnce(t *testing.T) {
 		return Decision{Action: Merge, Text: Text{Abstract: similar[0].Abstract + ", " + c.Abstract}}, nil
 	})
 	for _, there := range []bool{false, true} {
-		dir, c := t.TempDir(), newTalk("anna")
+		dir, c := t.TempDir(), newTalk(t, "anna")
 		m := openStore(t, dir, &Options{Decider: join})
 		if there {
 			learn(t, m, c, candidate(preferences, "drinks", "Likes water", ""))
@@ -94,7 +94,7 @@ func TestAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, name := range names {
 			wg.Go(func() {
-				if _, err := m.extract(context.Background(), c, name); err != nil {
+				if _, err := m.Extract(context.Background(), c.Session, name); err != nil {
 					t.Error(err)
 				}
 			})
@@ -105,13 +105,13 @@ func TestAtOnce(t *testing.T) {
 		require.Contains(t, list[0].Abstract, "tea")
 		require.Contains(t, list[0].Abstract, "milk")
 		require.Equal(t, there, strings.HasPrefix(list[0].Abstract, "Likes water, "))
-		require.Len(t, list[0].Sources, len(c.list))
+		require.Len(t, list[0].Sources, len(c.chapters()))
 	}
 }
 
 // A decision is made anew if a person then changes its memory.
 func TestPersonMeanwhile(t *testing.T) {
-	dir, c := t.TempDir(), newTalk("anna")
+	dir, c := t.TempDir(), newTalk(t, "anna")
 	m := openStore(t, dir, nil)
 	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""))
 	name := filepath.Join(dir, "owners/anna/user/memories/preferences/drinks.md")
@@ -150,7 +150,7 @@ func TestPersonMeanwhile(t *testing.T) {
 // A full profile continues to learn: its oldest lines are dropped. A memory that
 // a person edited is never shortened.
 func TestFull(t *testing.T) {
-	dir, c := t.TempDir(), newTalk("anna")
+	dir, c := t.TempDir(), newTalk(t, "anna")
 	m := openStore(t, dir, nil)
 	for i := range 5 {
 		r := learn(t, m, c, candidate(profile, "", fmt.Sprint("Fact ", i), fmt.Sprint("It is ", i, strings.Repeat(fmt.Sprintf("\nword%d", i), 1000))))

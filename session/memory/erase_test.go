@@ -39,7 +39,7 @@ func filesWith(t *testing.T, dir, word string) (list []string) {
 func learn(t *testing.T, m *Store, c *talk, found ...Candidate) Result {
 	t.Helper()
 	m.opts.Extractor = finds(found...)
-	r, err := m.extract(t.Context(), c, c.commit("hi"))
+	r, err := m.Extract(t.Context(), c.Session, c.commit("hi"))
 	require.NoError(t, err)
 	return r
 }
@@ -47,7 +47,7 @@ func learn(t *testing.T, m *Store, c *talk, found ...Candidate) Result {
 func TestEraseOwner(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, nil)
-	a, b := newTalk("anna"), newTalk("bert")
+	a, b := newTalk(t, "anna"), newTalk(t, "bert")
 	learn(t, m, a, candidate(profile, "", "anna is here", ""), candidate(cases, "anna", "a case of anna", ""))
 	learn(t, m, b, candidate(profile, "", "bert is here", ""))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "owners/anna/note.txt"), []byte("of anna"), 0o600))
@@ -74,7 +74,7 @@ func TestEraseOwner(t *testing.T) {
 func TestEraseMatch(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, nil)
-	c := newTalk("anna")
+	c := newTalk(t, "anna")
 	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""))
 	r := learn(t, m, c, candidate(preferences, "drinks", "Dislikes SECRET", ""), candidate(entities, "cat", "The cat is Mia", ""))
 	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""))
@@ -100,7 +100,7 @@ func TestEraseMatch(t *testing.T) {
 	_, err = m.Erase(t.Context(), subject)
 	require.NoError(t, err)
 	require.Empty(t, filesWith(t, dir, "SECRET"))
-	pending, err := m.pending(t.Context(), c)
+	pending, err := m.Pending(t.Context(), c.Session)
 	require.NoError(t, err)
 	require.Equal(t, []string{"chapter_001", "chapter_002", "chapter_003"}, pending)
 
@@ -109,7 +109,7 @@ func TestEraseMatch(t *testing.T) {
 		if name == "chapter_002" {
 			m.opts.Extractor = finds(candidate(entities, "cat", "The cat is Mia", ""))
 		}
-		_, err := m.extract(t.Context(), c, name)
+		_, err := m.Extract(t.Context(), c.Session, name)
 		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]string{
@@ -123,7 +123,7 @@ func TestEraseMatch(t *testing.T) {
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, &Options{Shared: true})
-	a, b := newTalk("anna"), newTalk("bert")
+	a, b := newTalk(t, "anna"), newTalk(t, "bert")
 	learn(t, m, a, candidate(patterns, "tests", "Write tests first", ""), candidate(profile, "", "anna is here", ""))
 	learn(t, m, b, candidate(patterns, "tests", "Run tests often", ""), candidate(cases, "db", "The disk was full", ""))
 	require.Len(t, memories(t, m, Scope{"main", "carl"}), 2)
@@ -132,11 +132,11 @@ func TestShared(t *testing.T) {
 	require.Empty(t, filesWith(t, dir, "anna"))
 	require.Empty(t, filesWith(t, dir, "tests first"))
 	require.Len(t, memories(t, m, Scope{"main", "carl"}), 1)
-	pending, err := m.pending(t.Context(), b)
+	pending, err := m.Pending(t.Context(), b.Session)
 	require.NoError(t, err)
 	require.Len(t, pending, 1)
 	m.opts.Extractor = finds(candidate(patterns, "tests", "Run tests often", ""), candidate(cases, "db", "The disk was full", ""))
-	r, err := m.extract(t.Context(), b, pending[0])
+	r, err := m.Extract(t.Context(), b.Session, pending[0])
 	require.NoError(t, err)
 	require.Equal(t, transcript.ExtractedCount{Skipped: 1}, r.Counts["cases"])
 	require.Len(t, memories(t, m, Scope{"main", "carl"}), 2)
@@ -144,7 +144,7 @@ func TestShared(t *testing.T) {
 
 // A person edits, renames and deletes files between commits, and no edit is lost.
 func TestPerson(t *testing.T) {
-	dir, c := t.TempDir(), newTalk("anna")
+	dir, c := t.TempDir(), newTalk(t, "anna")
 	var seen []Memory
 	m := openStore(t, dir, nil)
 	learn(t, m, c, candidate(preferences, "editor", "Uses vim", ""), candidate(preferences, "shell", "Uses bash", ""), candidate(entities, "cat", "The cat is Mia", ""))
@@ -189,7 +189,7 @@ func TestPerson(t *testing.T) {
 
 // An erase that is stopped before any removal is finished by the next.
 func TestEraseStopped(t *testing.T) {
-	from, c, other := t.TempDir(), newTalk("anna"), newTalk("bert")
+	from, c, other := t.TempDir(), newTalk(t, "anna"), newTalk(t, "bert")
 	m := openStore(t, from, &Options{Shared: true})
 	learn(t, m, c, candidate(preferences, "drinks", "Likes tea", ""), candidate(cases, "x", "A SECRET case", ""))
 	learn(t, m, c, candidate(preferences, "drinks", "Likes SECRET", ""), candidate(patterns, "y", "A SECRET pattern", ""))
@@ -223,9 +223,9 @@ func TestEraseStopped(t *testing.T) {
 					require.Empty(t, filesWith(t, dir, "anna"))
 				}
 				for _, c := range []*talk{c, other} { // merged memories are learned again
-					pending, err := m.pending(t.Context(), c)
+					pending, err := m.Pending(t.Context(), c.Session)
 					require.NoError(t, err)
-					require.Len(t, pending, len(c.list))
+					require.Len(t, pending, len(c.chapters()))
 				}
 				if ended {
 					require.Greater(t, at, 4)

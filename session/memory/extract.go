@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -39,27 +40,44 @@ type Outcome struct {
 // An extraction learns from one chapter.
 type extraction struct {
 	planner
-	c       conversation
+	s       *session.Session
 	chapter Chapter
 	name    string // of the diff, without an extension
 }
 
 var errNoExtractor = errors.New("there is no extractor: set Options.Extractor")
 
-func (m *Store) extract(ctx context.Context, c conversation, name string) (Result, error) {
-	ref := c.Ref()
+// Extract learns from a chapter of a session, given by its name or the entry ID of
+// its commit, and appends a [transcript.Extracted] to the session. It is idempotent:
+// after a nil error a further call does nothing, and after an error or a kill it
+// continues where the last one ended. It calls the Extractor again only if no diff
+// exists. When the error is nil, the memories and the diff are on stable storage.
+//
+// An error changes no chapter and does not keep later ones from being learned. Unless
+// ctx is done, an Extracted with the error is appended to the session, and the
+// chapter stays [Store.Pending]. A refused candidate is not an error; the result
+// gives the reason.
+//
+// A memory that a person edited is merged in its present text, a renamed one is found,
+// and a deleted one stays away unless the chapter teaches it anew. An edit that is
+// saved just between the last reading of a memory's file and its replacement is lost:
+// no lock can keep a person's editor out. Extracts of one commit exclude each other,
+// even between processes.
+func (m *Store) Extract(ctx context.Context, s *session.Session, chapter string) (Result, error) {
+	ref := s.Ref()
 	fail := func(r Result, err error) (Result, error) {
-		return r, fmt.Errorf("memory: %s of session %s/%s was not learned, it stays pending; extract it again: %w", name, ref.Agent, ref.ID, err)
+		return r, fmt.Errorf("memory: %s of session %s/%s was not learned, it stays pending; extract it again: %w", chapter, ref.Agent, ref.ID, err)
 	}
-	owner, err := c.owner(ctx)
+	info, err := s.Info(ctx)
 	if err != nil {
 		return fail(Result{}, err)
 	}
-	a, err := findChapter(ctx, c, name)
+	owner := info.Owner
+	a, err := findChapter(ctx, s, chapter)
 	if err != nil {
 		return fail(Result{}, err)
 	}
-	x := &extraction{c: c, chapter: a, name: diffName(owner, a.Entry)}
+	x := &extraction{s: s, chapter: a, name: diffName(owner, a.Entry)}
 	x.planner = planner{
 		Store: m, scope: Scope{ref.Agent, owner}, asked: map[int]answer{}, ids: map[int]string{},
 		source: Source{Owner: owner, Agent: ref.Agent, Session: ref.ID, Chapter: a.Name, Commit: a.Entry},
@@ -79,8 +97,36 @@ func (m *Store) extract(ctx context.Context, c conversation, name string) (Resul
 	return r, nil
 }
 
-func findChapter(ctx context.Context, c conversation, name string) (Chapter, error) {
-	chapters, err := c.chapters(ctx)
+// Pending returns the names of the chapters of a session that are still to be learned,
+// the oldest first: never or not fully extracted, or opened again by an erase. The
+// chapters of a session without an owner stay pending, and Extract refuses them.
+func (m *Store) Pending(ctx context.Context, s *session.Session) (names []string, err error) {
+	info, err := s.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	chapters, err := Chapters(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range chapters {
+		done := a.Extracted
+		if done {
+			var d diff
+			if done, err = m.readJSON(ctx, diffName(info.Owner, a.Entry)+diffExt, &d); err != nil {
+				return nil, err
+			}
+			done = done && d.Done
+		}
+		if !done {
+			names = append(names, a.Name)
+		}
+	}
+	return names, nil
+}
+
+func findChapter(ctx context.Context, s *session.Session, name string) (Chapter, error) {
+	chapters, err := Chapters(ctx, s)
 	if err != nil {
 		return Chapter{}, err
 	}
@@ -113,7 +159,7 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	// Another process may have appended that while this one waited for the lock.
-	if x.chapter, err = findChapter(ctx, x.c, x.chapter.Entry); err == nil && (!done || !x.chapter.Extracted) {
+	if x.chapter, err = findChapter(ctx, x.s, x.chapter.Entry); err == nil && (!done || !x.chapter.Extracted) {
 		x.announce("append")
 		return r, x.append(ctx, transcript.Extracted{Commit: x.chapter.Entry, Counts: r.Counts, Diff: r.Diff})
 	}
@@ -127,9 +173,13 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	if err != nil {
 		return err
 	}
+	h, err := ReadChapter(ctx, x.s, x.chapter.Name)
+	if err != nil {
+		return err
+	}
 	bounded, cancel := x.bounded(ctx)
 	defer cancel()
-	found, reason, err := x.ask(bounded)
+	found, reason, err := x.ask(bounded, h.Messages)
 	if err != nil {
 		return err
 	}
@@ -159,6 +209,12 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	})
 }
 
+// append appends the result of the extraction to the session.
+func (x *extraction) append(ctx context.Context, e transcript.Extracted) error {
+	_, err := x.s.Append(ctx, e)
+	return err
+}
+
 func (x *extraction) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if x.opts.Timeout < 0 {
 		return context.WithCancel(ctx)
@@ -175,19 +231,15 @@ func (x *extraction) underLock(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// ask returns the candidates, or the reason for a lack of them.
-func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string, err error) {
+// ask returns the candidates from messages, or the reason for a lack of them.
+func (x *extraction) ask(ctx context.Context, messages []transcript.Message) (found []Candidate, reason string, err error) {
 	if x.opts.Extractor == nil {
 		return nil, "", errNoExtractor
 	}
-	h, err := x.c.read(ctx, x.chapter.Name)
-	if err != nil {
-		return nil, "", err
-	}
-	if len(h.Messages) == 0 {
+	if len(messages) == 0 {
 		return nil, "the chapter has no messages", nil
 	}
-	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.chapter.Abstract, x.chapter.Overview, withoutShown(h.Messages)})
+	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.chapter.Abstract, x.chapter.Overview, withoutShown(messages)})
 	if err != nil {
 		return nil, "", fmt.Errorf("the extractor: %w", err)
 	}

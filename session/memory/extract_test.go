@@ -5,76 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// talk is a conversation with chapters of one message each.
+// talk is a session with chapters of one turn each.
 type talk struct {
-	of    string // the owner
-	list  []Chapter
-	said  map[string][]transcript.Message
-	lines []transcript.Extracted
-	mu    sync.Mutex // guards lines
+	*session.Session
+	t *testing.T
 }
 
-func newTalk(owner string) *talk { return &talk{of: owner, said: map[string][]transcript.Message{}} }
+func newTalk(t *testing.T, owner string) *talk {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	s, err := st.Create(t.Context(), session.Key{Agent: "main"}, &session.CreateOptions{Owner: owner})
+	require.NoError(t, err)
+	return &talk{s, t}
+}
 
 // commit adds a chapter.
 func (c *talk) commit(texts ...string) (name string) {
-	n := len(c.list) + 1
-	name = fmt.Sprintf("chapter_%03d", n)
-	c.list = append(c.list, Chapter{Name: name, Entry: fmt.Sprintf("0198c0de-0000-7000-8000-%012d", n)})
+	if len(texts) == 0 { // as from another program
+		n := len(c.chapters()) + 1
+		say(c.t, c.Session, transcript.Commit{N: n})
+		return chapterName(n)
+	}
 	for _, text := range texts {
-		c.said[name] = append(c.said[name], transcript.UserText(text))
+		say(c.t, c.Session, transcript.UserText(text), transcript.AssistantText("Yes."))
 	}
-	return name
+	done, err := Commit(c.t.Context(), c.Session, nil)
+	require.NoError(c.t, err)
+	return done.Chapter
 }
 
-func (c *talk) Ref() session.Ref { return session.Ref{Agent: "main", ID: "talk-1"} }
+func (c *talk) chapters() []Chapter {
+	all, err := Chapters(c.t.Context(), c.Session)
+	require.NoError(c.t, err)
+	return all
+}
 
-func (c *talk) owner(context.Context) (string, error) { return c.of, nil }
-
-func (c *talk) chapters(context.Context) (all []Chapter, err error) {
-	for _, a := range c.list {
-		for _, e := range c.extracted() {
-			if e.Commit == a.Entry {
-				a.Extracted = e.Err == ""
-			}
+func (c *talk) extracted() (all []transcript.Extracted) {
+	for rec, err := range c.Scan(c.t.Context(), session.ScanOptions{}) {
+		require.NoError(c.t, err)
+		if e, ok := rec.Entry.Body.(transcript.Extracted); ok {
+			all = append(all, e)
 		}
-		all = append(all, a)
 	}
-	return all, nil
-}
-
-func (c *talk) extracted() []transcript.Extracted {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.lines)
-}
-
-func (c *talk) read(_ context.Context, name string) (rebuild.History, error) {
-	return rebuild.History{Messages: c.said[name]}, nil
-}
-
-func (c *talk) Append(_ context.Context, items ...transcript.Item) ([]string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, item := range items {
-		c.lines = append(c.lines, item.(transcript.Extracted))
-	}
-	return nil, nil
+	return all
 }
 
 // script is an extractor that returns the scripted candidates for the first
@@ -130,6 +118,20 @@ func files(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	}))
+	return list
+}
+
+// files is the same with the number of a chapter in place of its commit.
+func (c *talk) files(dir string) map[string]string {
+	list := files(c.t, dir)
+	for i, a := range c.chapters() {
+		for name, text := range list {
+			if named := strings.ReplaceAll(name, a.Entry[len(a.Entry)-12:], fmt.Sprintf("%012d", i+1)); named != name {
+				delete(list, name)
+				list[named] = text
+			}
+		}
+	}
 	return list
 }
 
@@ -204,34 +206,34 @@ func TestCategories(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.category), func(t *testing.T) {
-			dir, c := t.TempDir(), newTalk("anna")
+			dir, c := t.TempDir(), newTalk(t, "anna")
 			ex := &script{found: map[string][]Candidate{"one": {tt.first}, "two": {tt.second}}}
 			m := openStore(t, dir, &Options{Extractor: ex})
 			first, second := c.commit("one"), c.commit("two")
-			pending, err := m.pending(t.Context(), c)
+			pending, err := m.Pending(t.Context(), c.Session)
 			require.NoError(t, err)
 			require.Equal(t, []string{first, second}, pending)
 
-			r, err := m.extract(t.Context(), c, first)
+			r, err := m.Extract(t.Context(), c.Session, first)
 			require.NoError(t, err)
 			require.Equal(t, map[string]transcript.ExtractedCount{string(tt.category): {Added: 1}}, r.Counts)
-			r, err = m.extract(t.Context(), c, second)
+			r, err = m.Extract(t.Context(), c.Session, second)
 			require.NoError(t, err)
 			require.Equal(t, map[string]transcript.ExtractedCount{string(tt.category): tt.count}, r.Counts)
-			require.Equal(t, tt.files, files(t, dir))
+			require.Equal(t, tt.files, c.files(dir))
 
-			pending, err = m.pending(t.Context(), c)
+			pending, err = m.Pending(t.Context(), c.Session)
 			require.NoError(t, err)
 			require.Empty(t, pending)
-			require.Len(t, c.lines, 2)
-			require.Equal(t, r.Diff, c.lines[1].Diff)
-			again, err := m.extract(t.Context(), c, second)
+			require.Len(t, c.extracted(), 2)
+			require.Equal(t, r.Diff, c.extracted()[1].Diff)
+			again, err := m.Extract(t.Context(), c.Session, second)
 			require.NoError(t, err)
 			require.True(t, again.Repeated)
 			again.Repeated = false
 			require.Equal(t, r, again)
 			require.Equal(t, 2, ex.calls)
-			require.Len(t, c.lines, 2)
+			require.Len(t, c.extracted(), 2)
 		})
 	}
 }
@@ -239,26 +241,26 @@ func TestCategories(t *testing.T) {
 // A repeated candidate is already known, except for events and cases, which
 // each count.
 func TestKnown(t *testing.T) {
-	dir, c := t.TempDir(), newTalk("anna")
+	dir, c := t.TempDir(), newTalk(t, "anna")
 	all := []Candidate{}
 	for _, category := range categories {
 		all = append(all, candidate(category, "topic", "The same", "As ever."))
 	}
 	m := openStore(t, dir, &Options{Extractor: finds(all...)})
 	for range 2 {
-		_, err := m.extract(t.Context(), c, c.commit("hi"))
+		_, err := m.Extract(t.Context(), c.Session, c.commit("hi"))
 		require.NoError(t, err)
 	}
 	require.Len(t, files(t, dir), 8)
 	require.Equal(t, map[string]transcript.ExtractedCount{
 		"profile": {Skipped: 1}, "preferences": {Skipped: 1}, "entities": {Skipped: 1}, "patterns": {Skipped: 1},
 		"events": {Added: 1}, "cases": {Added: 1},
-	}, c.lines[1].Counts)
+	}, c.extracted()[1].Counts)
 }
 
 // All different events of one commit count, even with one topic.
 func TestEventsOfOneCommit(t *testing.T) {
-	dir, c := t.TempDir(), newTalk("anna")
+	dir, c := t.TempDir(), newTalk(t, "anna")
 	r := learn(
 		t, openStore(t, dir, nil), c,
 		candidate(events, "release", "Released version 1", ""), candidate(events, "release", "Released version 2", ""),
@@ -272,7 +274,7 @@ func TestEventsOfOneCommit(t *testing.T) {
 // are stored.
 func TestBadCandidates(t *testing.T) {
 	base := t.TempDir()
-	dir, c := filepath.Join(base, "memory"), newTalk("anna")
+	dir, c := filepath.Join(base, "memory"), newTalk(t, "anna")
 	found := []Candidate{
 		candidate("secrets", "x", "y", "z"),
 		candidate(Category(strings.Repeat("x", 1<<20)), "x", "y", "z"),
@@ -286,7 +288,7 @@ func TestBadCandidates(t *testing.T) {
 		{Category: preferences, Topic: "colour", Text: Text{Content: "Likes green.\nVery much."}, Instruction: false},
 	}
 	m := openStore(t, dir, &Options{Extractor: finds(found...)})
-	r, err := m.extract(t.Context(), c, c.commit("hi"))
+	r, err := m.Extract(t.Context(), c.Session, c.commit("hi"))
 	require.NoError(t, err)
 	require.Equal(t, map[string]transcript.ExtractedCount{
 		"unknown": {Failed: 2}, "preferences": {Added: 2, Failed: 1}, "entities": {Added: 3, Failed: 1}, "events": {Added: 1},
@@ -295,13 +297,7 @@ func TestBadCandidates(t *testing.T) {
 		require.True(t, o.Action != "" || o.Reason != "", o)
 		require.Less(t, len(o.Reason), 500)
 	}
-	names := slices.Sorted(func(yield func(string) bool) {
-		for name := range files(t, dir) {
-			if !yield(name) {
-				return
-			}
-		}
-	})
+	names := slices.Sorted(maps.Keys(c.files(dir)))
 	require.Equal(t, []string{
 		"owners/anna/user/memories/entities/%63on.md",
 		"owners/anna/user/memories/entities/%e6%95%b0%e6%8d%ae%e5%ba%93%e8%bf%81%e7%a7%bb%e8%ae%a1%e5%88%92%e8%af%b4%e6%98%8e%e6%96%87.md",
@@ -331,9 +327,9 @@ func TestTooMany(t *testing.T) {
 		asked++
 		return Decision{Action: Skip}, nil
 	})
-	dir, c := t.TempDir(), newTalk("anna")
+	dir, c := t.TempDir(), newTalk(t, "anna")
 	m := openStore(t, dir, &Options{Extractor: finds(found...), Decider: counting})
-	r, err := m.extract(t.Context(), c, c.commit("hi"))
+	r, err := m.Extract(t.Context(), c.Session, c.commit("hi"))
 	require.NoError(t, err)
 	require.Equal(t, map[string]transcript.ExtractedCount{
 		"preferences": {Added: 1, Skipped: 99, Failed: 4_900}, "entities": {Added: 1, Skipped: 99, Failed: 4_900},
@@ -358,48 +354,48 @@ func TestFailures(t *testing.T) {
 		"none": {nil, errNoExtractor},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, c := t.TempDir(), newTalk("anna")
+			dir, c := t.TempDir(), newTalk(t, "anna")
 			m := openStore(t, dir, &Options{Extractor: tt.ex, Timeout: time.Millisecond})
 			first, second := c.commit("one"), c.commit("two")
-			_, err := m.extract(t.Context(), c, first)
+			_, err := m.Extract(t.Context(), c.Session, first)
 			require.ErrorIs(t, err, tt.want)
 			require.ErrorContains(t, err, first)
-			require.NotEmpty(t, c.lines[0].Err)
+			require.NotEmpty(t, c.extracted()[0].Err)
 			require.Empty(t, files(t, dir))
-			pending, err := m.pending(t.Context(), c)
+			pending, err := m.Pending(t.Context(), c.Session)
 			require.NoError(t, err)
 			require.Equal(t, []string{first, second}, pending)
 
 			m.opts.Extractor, m.opts.Timeout = finds(candidate(entities, "x", "y", "z")), time.Minute
 			for _, name := range []string{second, first} { // in any order
-				_, err = m.extract(t.Context(), c, name)
+				_, err = m.Extract(t.Context(), c.Session, name)
 				require.NoError(t, err)
 			}
-			pending, err = m.pending(t.Context(), c)
+			pending, err = m.Pending(t.Context(), c.Session)
 			require.NoError(t, err)
 			require.Empty(t, pending)
 		})
 	}
-	c := newTalk("anna")
-	_, err := openStore(t, t.TempDir(), &Options{Extractor: finds()}).extract(t.Context(), c, "chapter_007")
+	c := newTalk(t, "anna")
+	_, err := openStore(t, t.TempDir(), &Options{Extractor: finds()}).Extract(t.Context(), c.Session, "chapter_007")
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	nobody := newTalk("")
-	_, err = openStore(t, t.TempDir(), &Options{Extractor: finds()}).extract(t.Context(), nobody, nobody.commit("hi"))
+	nobody := newTalk(t, "")
+	_, err = openStore(t, t.TempDir(), &Options{Extractor: finds()}).Extract(t.Context(), nobody.Session, nobody.commit("hi"))
 	require.ErrorIs(t, err, errOwner)
 }
 
 // A lack of memories is a result, with a reason.
 func TestNothing(t *testing.T) {
-	c := newTalk("anna")
+	c := newTalk(t, "anna")
 	m := openStore(t, t.TempDir(), &Options{Extractor: finds()})
-	r, err := m.extract(t.Context(), c, c.commit("hi"))
+	r, err := m.Extract(t.Context(), c.Session, c.commit("hi"))
 	require.NoError(t, err)
 	require.NotEmpty(t, r.Reason)
 	require.Empty(t, r.Counts)
-	r, err = m.extract(t.Context(), c, c.commit())
+	r, err = m.Extract(t.Context(), c.Session, c.commit())
 	require.NoError(t, err)
 	require.Equal(t, "the chapter has no messages", r.Reason)
-	pending, err := m.pending(t.Context(), c)
+	pending, err := m.Pending(t.Context(), c.Session)
 	require.NoError(t, err)
 	require.Empty(t, pending)
 }

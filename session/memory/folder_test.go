@@ -71,7 +71,7 @@ func TestFolderLimit(t *testing.T) {
 	require.ErrorContains(t, err, "x.md")
 
 	// A memory that is too large is named, and the others are returned.
-	m, c := openStore(t, dir, nil), newTalk("anna")
+	m, c := openStore(t, dir, nil), newTalk(t, "anna")
 	learn(t, m, c, candidate(preferences, "a", "Likes a", ""))
 	large := filepath.Join(dir, "owners/anna/user/memories/preferences/b.md")
 	require.NoError(t, os.WriteFile(large, make([]byte, maxMemory+1), 0o600))

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,12 +17,14 @@ func TestForgedMemory(t *testing.T) {
 	for _, text := range quotetest.Attempts() {
 		hits := []Hit{
 			{Kind: kindMemory, URI: uriOf(entities, text), Text: text, Memory: &Memory{Sources: []Source{{Session: text, Chapter: text}}}},
+			{Kind: kindMemory, URI: uriOf(entities, text), Text: text, Memory: &Memory{Sources: []Source{{Session: "s"}, {Session: text, Chapter: text}}}},
 			{Kind: kindChapter, URI: chapterURI + text, Chapter: text, Text: text},
 		}
 		for _, b := range (Context{Memories: hits}).Blocks()[1:] {
 			block, _ := b.(transcript.ContextBlock)
 			require.Len(t, quotetest.Margin(neutral.ContextText(block).Text), 1, "%q", block)
 			require.Len(t, quotetest.Margin(block.Abstract), 1, "%q", block)
+			require.False(t, strings.ContainsAny(block.URI, "[]"), "%q", block)
 		}
 	}
 }

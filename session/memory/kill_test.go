@@ -288,7 +288,7 @@ func extractUntil(t *testing.T, m *Store, c *talk, name string, at int) (ended b
 			panic(r)
 		}
 	}()
-	_, err := m.extract(t.Context(), c, name)
+	_, err := m.Extract(t.Context(), c.Session, name)
 	require.NoError(t, err)
 	return true
 }
@@ -296,28 +296,26 @@ func extractUntil(t *testing.T, m *Store, c *talk, name string, at int) (ended b
 // The next extraction finishes one that stops before any step.
 func TestStopped(t *testing.T) {
 	var want map[string]string
-	from, first := t.TempDir(), newTalk("anna")
-	first.commit("one")
-	require.True(t, extractUntil(t, openStore(t, from, &Options{Extractor: &script{found: lessons}}), first, "chapter_001", 0))
-	name := first.commit("two")
 	for at := 0; ; at++ {
-		dir, c := copied(t, from), &talk{of: first.of, list: first.list, said: first.said, lines: first.extracted()}
+		dir, c := t.TempDir(), newTalk(t, "anna")
 		ex := &script{found: lessons}
 		m := openStore(t, dir, &Options{Extractor: ex})
+		require.True(t, extractUntil(t, m, c, c.commit("one"), 0))
+		name := c.commit("two")
 		ended := extractUntil(t, m, c, name, at)
 		if !ended {
 			require.True(t, extractUntil(t, m, c, name, 0))
 		}
 		if at == 0 {
-			want = files(t, dir)
+			want = c.files(dir)
 		}
-		require.Equal(t, want, files(t, dir))
+		require.Equal(t, want, c.files(dir))
 		require.Len(t, c.extracted(), 2)
 		left, err := filepath.Glob(filepath.Join(dir, "owners/anna/diffs/*"))
 		require.NoError(t, err)
 		require.Len(t, left, 2)
-		require.LessOrEqual(t, ex.calls, 2)
-		r, err := m.extract(t.Context(), c, name)
+		require.LessOrEqual(t, ex.calls, 3)
+		r, err := m.Extract(t.Context(), c.Session, name)
 		require.NoError(t, err)
 		require.True(t, r.Repeated)
 		if ended && at > 0 {
@@ -332,7 +330,7 @@ func TestPersonAfterKill(t *testing.T) {
 	stride := storetest.Extent(*storetest.Faults, 8, 1, 1)
 	for i, change := range []string{"edit", "rename", "delete", "rewrite"} {
 		for at := 1 + i*2%stride; ; at += stride {
-			dir, c := t.TempDir(), newTalk("anna")
+			dir, c := t.TempDir(), newTalk(t, "anna")
 			ex := &script{found: lessons}
 			m := openStore(t, dir, &Options{Extractor: ex})
 			require.True(t, extractUntil(t, m, c, c.commit("one"), 0))
@@ -346,7 +344,7 @@ func TestPersonAfterKill(t *testing.T) {
 					data, err := os.ReadFile(file)
 					require.NoError(t, err)
 					_, comment, _ := strings.Cut(string(data), "\n"+commentOpen)
-					applied[name] = strings.Contains(comment, c.list[1].Entry) && !strings.Contains(name, "editor") // it has two steps
+					applied[name] = strings.Contains(comment, c.chapters()[1].Entry) && !strings.Contains(name, "editor") // it has two steps
 					require.NoError(t, os.WriteFile(file, []byte("Mine\n"+commentOpen+comment), 0o600))
 				case "edit":
 					data, err := os.ReadFile(file)

@@ -42,7 +42,7 @@ func termSet(text string) map[string]bool {
 	return set
 }
 
-// alikeness is the share of common words of two texts.
+// alikeness is the share of common words of two texts, from 0 to 1.
 func alikeness(a, b map[string]bool) float64 {
 	common := 0
 	for term := range a {
@@ -50,11 +50,8 @@ func alikeness(a, b map[string]bool) float64 {
 			common++
 		}
 	}
-	return likeness(common, len(a), len(b))
+	return 2 * float64(common) / float64(max(len(a)+len(b), 1))
 }
-
-// likeness is the share of common words, from 0 to 1, of two texts with a and b words.
-func likeness(common, a, b int) float64 { return 2 * float64(common) / float64(max(a+b, 1)) }
 
 // The lines between merged texts.
 const (

@@ -43,10 +43,10 @@ func TestModel(t *testing.T) {
 				`{"memories":[{"category":"`+string(category)+`","topic":"beverages","abstract":"Likes coffee, not tea, drinks much","overview":["- black"]}]}`,
 				`{"action":"merge","into":1,"abstract":"Likes coffee","overview":"- black","content":"It was tea before.","reason":"changed"}`,
 			)}
-			dir, c := t.TempDir(), newTalk("anna")
+			dir, c := t.TempDir(), newTalk(t, "anna")
 			m := openStore(t, dir, &Options{Extractor: model, Decider: model})
 			for _, text := range []string{"I like tea", "I like coffee now"} {
-				_, err := m.extract(t.Context(), c, c.commit(text))
+				_, err := m.Extract(t.Context(), c.Session, c.commit(text))
 				require.NoError(t, err)
 			}
 			require.Len(t, sent, 3)
@@ -65,10 +65,10 @@ func TestModelInjection(t *testing.T) {
 	answer, err := json.Marshal([]Candidate{candidate(preferences, "x "+evil, "likes "+evil, evil)})
 	require.NoError(t, err)
 	model := &Model{Client: says(&sent, string(answer), string(answer), `{"action":"skip","into":1}`)}
-	c := newTalk("anna")
+	c := newTalk(t, "anna")
 	m := openStore(t, t.TempDir(), &Options{Extractor: model, Decider: model})
 	for range 2 {
-		_, err := m.extract(t.Context(), c, c.commit(evil))
+		_, err := m.Extract(t.Context(), c.Session, c.commit(evil))
 		require.NoError(t, err)
 	}
 	require.Len(t, sent, 3)

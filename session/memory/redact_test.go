@@ -13,7 +13,7 @@ func TestRedact(t *testing.T) {
 	dir := t.TempDir()
 	m := openStore(t, dir, &Options{Redact: redact.Secrets})
 	const secret = "Hunter27zebra"
-	learn(t, m, newTalk("anna"), candidate(preferences, "password: "+secret, "The password is "+secret, "password="+secret),
+	learn(t, m, newTalk(t, "anna"), candidate(preferences, "password: "+secret, "The password is "+secret, "password="+secret),
 		candidate(entities, "db", "The database", "postgres://app:"+secret+"@db/main"))
 	mem, err := m.Add(t.Context(), anna, preferences, "login", "The password is "+secret+"\n")
 	require.NoError(t, err)

@@ -254,35 +254,21 @@ func hiddenAmong(ctx context.Context, s *session.Session, from int64, ids []stri
 	return nil, nil
 }
 
-// beginningOf returns the beginning of the runs on one line: the first text of
-// the user that could be a title, or else the first text.
-func beginningOf(ctx context.Context, s *session.Session, read reading, from int64, runs []transcript.Run) (line string, err error) {
-	for b, err := range batchesOf(read, from, runs) {
-		if err != nil {
-			return "", err
-		}
-		for _, e := range b.Entries {
-			f, ok := e.Body.(transcript.MessageLine)
-			if !ok {
-				continue
-			}
-			hidden, err := hiddenAmong(ctx, s, from, []string{e.ID})
-			if err != nil {
-				return "", err
-			}
-			if len(hidden) > 0 {
-				continue
-			}
-			text := f.Message().Text()
-			first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+// beginningOf returns the beginning of a history on one line: the first text of the
+// user that could be a title, or else the first text.
+func beginningOf(h rebuild.History) (line string) {
+	for _, m := range h.Messages {
+		for _, b := range m.Content {
+			text, _ := b.(transcript.TextBlock)
+			first, _, _ := strings.Cut(strings.TrimSpace(text.Text), "\n")
 			noted := strings.HasPrefix(first, "<") || strings.HasPrefix(first, "[") // by a program
-			if first = oneLine(first); f.Kind == transcript.TypeUser && first != "" && !noted {
-				return clip(first, maxAbstract), nil
+			if first = oneLine(first); m.Role == transcript.RoleUser && first != "" && !noted {
+				return clip(first, maxAbstract)
 			}
-			line = cmp.Or(line, clip(oneLine(text), maxAbstract))
+			line = cmp.Or(line, clip(oneLine(text.Text), maxAbstract))
 		}
 	}
-	return line, nil
+	return line
 }
 
 // closed returns the index of the first message that stays outside of the chapter, or

@@ -11,10 +11,9 @@ import (
 // A view holds the memories of a scope during decisions. Each decision changes it,
 // so that the next one of the same commit sees the effect.
 type view struct {
-	list   []*known
-	byID   map[string]*known
-	byTerm map[string][]*known // by the terms of their headlines
-	files  map[string]bool     // names in use, in lower case
+	list  []*known
+	byID  map[string]*known
+	files map[string]bool // names in use, in lower case
 }
 
 // known is a memory with its keys for comparisons.
@@ -22,7 +21,6 @@ type known struct {
 	Memory
 	terms  map[string]bool // of the headline
 	topics map[string]bool // keys of its topic
-	at     int             // in the list
 }
 
 func (m *Store) load(ctx context.Context, scope Scope) (*view, error) {
@@ -37,22 +35,16 @@ func (m *Store) load(ctx context.Context, scope Scope) (*view, error) {
 }
 
 func newView() *view {
-	return &view{byID: map[string]*known{}, byTerm: map[string][]*known{}, files: map[string]bool{}}
+	return &view{byID: map[string]*known{}, files: map[string]bool{}}
 }
 
 func (v *view) put(mem Memory) {
 	k := v.byID[mem.ID]
 	if k == nil {
-		k = &known{at: len(v.list)}
+		k = &known{}
 		v.byID[mem.ID], v.list = k, append(v.list, k)
 	}
-	for term := range k.terms {
-		v.byTerm[term] = slices.DeleteFunc(v.byTerm[term], func(other *known) bool { return other == k })
-	}
-	*k = known{mem, termSet(headline(mem.Topic, mem.Abstract)), mem.topics(), k.at}
-	for term := range k.terms {
-		v.byTerm[term] = append(v.byTerm[term], k)
-	}
+	*k = known{mem, termSet(headline(mem.Topic, mem.Abstract)), mem.topics()}
 	v.files[strings.ToLower(mem.file)] = true
 }
 
@@ -80,34 +72,26 @@ const (
 // similar returns the memories of a candidate's category that are most like it.
 func (v *view) similar(c Candidate) []Memory {
 	terms, topic := termSet(headline(c.Topic, c.Abstract)), lineKey(c.Topic)
-	common := make([]int, len(v.list))
-	for term := range terms {
-		for _, k := range v.byTerm[term] {
-			common[k.at]++
-		}
-	}
 	type scored struct {
 		*known
 		score float64
 	}
-	var list []scored // the best so far, in order
-	for i, k := range v.list {
-		if common[i] == 0 || k.Category != c.Category {
+	var list []scored
+	for _, k := range v.list {
+		s := scored{k, alikeness(terms, k.terms)}
+		if k.Category != c.Category || s.score == 0 {
 			continue
 		}
-		s := scored{k, likeness(common[i], len(terms), len(k.terms))}
 		if k.topics[topic] {
 			s.score++
 		}
-		at, _ := slices.BinarySearchFunc(list, s, func(a, b scored) int {
-			return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.at, b.at))
-		})
-		if at < similarMost && s.score >= similarLeast {
-			list = slices.Insert(list[:min(len(list), similarMost-1)], at, s)
+		if s.score >= similarLeast {
+			list = append(list, s)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
 	var best []Memory
-	for _, s := range list {
+	for _, s := range list[:min(len(list), similarMost)] {
 		best = append(best, s.Memory)
 	}
 	return best

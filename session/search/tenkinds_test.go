@@ -107,7 +107,7 @@ func (k keptTable) log(t *testing.T, title string) {
 func TestTenKinds(t *testing.T) {
 	for _, window := range storetest.Extent(*storetest.Soak, []int{32_000}, []int{16_000, 32_000}, []int{16_000, 32_000, 64_000}) {
 		t.Run(fmt.Sprintf("%dk", window/1000), func(t *testing.T) {
-			k, n, talks := keptTable{}, 0, storetest.Extent(*storetest.Soak, 2, 5, 10)
+			k, n, talks := keptTable{}, 0, storetest.Extent(*storetest.Soak, 3, 5, 10)
 			for seed := range uint64(talks) {
 				n += k.ask(t, newTenKinds(tenSeed+seed), window)
 			}
