@@ -8,8 +8,6 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-var errShape = errors.New("not of the expected shape")
-
 // UnmarshalBlock decodes one block. Any valid JSON object with a string member
 // "type" is a block; one of an unknown form becomes a [RawBlock].
 func UnmarshalBlock(data []byte) (Block, error) {
@@ -21,12 +19,6 @@ func UnmarshalBlock(data []byte) (Block, error) {
 		return nil, fmt.Errorf("transcript: block: %w", err)
 	}
 	return b, nil
-}
-
-func typeMember(obj []byte) string {
-	raw, _ := jsontext.Member(obj, "type")
-	s, _ := jsontext.String(raw)
-	return s
 }
 
 func decodeBlock(data []byte, inResult bool) (Block, error) {
@@ -124,11 +116,22 @@ func decodeContent(v []byte, inResult bool) (blocks []Block, plain bool, err err
 	return nil, false, errShape
 }
 
-// with returns e with a copy of a member added. e may be nil.
-func (e Extra) with(name string, value []byte) Extra {
-	if e == nil {
-		e = Extra{}
+// MarshalJSON implements [encoding/json.Marshaler]; see [MarshalBlock].
+func (b ToolCallBlock) MarshalJSON() ([]byte, error) { return MarshalBlock(b), nil }
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler]; see [UnmarshalBlock].
+func (b *ToolCallBlock) UnmarshalJSON(data []byte) error {
+	if jsontext.IsNull(data) {
+		return nil
 	}
-	e[name] = jsontext.AppendValue(nil, value)
-	return e
+	block, err := UnmarshalBlock(data)
+	if err != nil {
+		return err
+	}
+	call, ok := block.(ToolCallBlock)
+	if !ok {
+		return fmt.Errorf("transcript: a block of type %q, not tool_use", block.blockType())
+	}
+	*b = call
+	return nil
 }
