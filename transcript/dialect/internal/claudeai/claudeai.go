@@ -6,6 +6,7 @@
 package claudeai
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -38,10 +39,7 @@ func (*Reader) Genuine(fields.Record) bool { return false }
 // Decode implements the interface of a program. A message of the model with results in
 // it becomes several entries.
 func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
-	id := r.Str("uuid")
-	if id == "" {
-		id = fields.AtOffset(offset)
-	}
+	id := cmp.Or(r.Str("uuid"), fields.AtOffset(offset))
 	m := message{id: id}
 	for _, raw := range r.Elements("content") {
 		m.add(raw)
@@ -146,8 +144,7 @@ func part(raw []byte) transcript.Block {
 // for its files, which are not.
 func files(r fields.Record) []transcript.Block {
 	var blocks []transcript.Block
-	for _, raw := range r.Elements("attachments") {
-		a := fields.Of(raw)
+	for a := range r.Objects("attachments") {
 		name, text := a.Str("file_name"), a.Str("extracted_content")
 		if text == "" {
 			blocks = append(blocks, fields.Note("file", name))
@@ -158,12 +155,8 @@ func files(r fields.Record) []transcript.Block {
 	}
 	seen := map[string]bool{}
 	for _, member := range []string{"files", "files_v2"} {
-		for _, raw := range r.Elements(member) {
-			f := fields.Of(raw)
-			name := f.Str("file_name")
-			if name == "" {
-				name = f.Str("file_uuid")
-			}
+		for f := range r.Objects(member) {
+			name := cmp.Or(f.Str("file_name"), f.Str("file_uuid"))
 			if !seen[name] {
 				blocks = append(blocks, fields.Note("file", name))
 			}

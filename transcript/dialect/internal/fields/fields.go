@@ -4,6 +4,7 @@ package fields
 
 import (
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -69,10 +70,6 @@ func (r Record) Flag(name string) bool {
 	return b
 }
 
-// Time reads the JSON of a time: ISO 8601 with a zone, or Unix seconds, beyond 1e11
-// milliseconds. The result is zero for other values.
-func Time(v []byte) time.Time { return parseTime(v) }
-
 // Object returns the members of a member.
 func (r Record) Object(name string) Record { return Of(r[name]) }
 
@@ -82,6 +79,23 @@ func (r Record) Elements(name string) [][]byte {
 		return nil
 	}
 	return slices.Collect(jsontext.Elements(r[name]))
+}
+
+// Objects yields the members of the elements of an array.
+func (r Record) Objects(name string) iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		for _, v := range r.Elements(name) {
+			if !yield(Of(v)) {
+				return
+			}
+		}
+	}
+}
+
+// Usage reads the tokens of an answer by the names that they have in r: the prompt
+// outside of caches, the output, and the parts read from a cache and written to one.
+func (r Record) Usage(input, output, read, written string) transcript.Usage {
+	return transcript.Usage{Input: r.Number(input), Output: r.Number(output), CacheRead: r.Number(read), CacheWrite: r.Number(written)}
 }
 
 // Malformed is the error for an object with unusable members.

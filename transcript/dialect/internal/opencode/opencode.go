@@ -7,6 +7,8 @@
 package opencode
 
 import (
+	"cmp"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
@@ -45,22 +47,19 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 	info, bodies := r, []transcript.Body(nil)
 	if r["info"] != nil {
 		info = r.Object("info")
-		bodies = first(info, r.Elements("parts"))
+		bodies = first(info, r.Objects("parts"))
 	} else {
 		bodies = second(r)
 	}
-	id := info.Str("id")
-	if id == "" {
-		id = fields.AtOffset(offset)
-	}
+	id := cmp.Or(info.Str("id"), fields.AtOffset(offset))
 	return fields.Entries(id, fields.Time(info.Object("time")["created"]), bodies...), nil
 }
 
 // Learn implements the interface of a program.
 func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	info := r.Object("info")
-	for _, raw := range r.Elements("parts") {
-		if p := fields.Of(raw); p.Str("type") == "compaction" {
+	for p := range r.Objects("parts") {
+		if p.Str("type") == "compaction" {
 			c.tails[info.Str("id")] = p.Str("tail_start_id")
 		}
 	}

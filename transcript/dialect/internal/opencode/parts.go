@@ -1,17 +1,18 @@
 package opencode
 
 import (
+	"iter"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
 
 // first returns the bodies of a message with parts.
-func first(info fields.Record, parts [][]byte) []transcript.Body {
+func first(info fields.Record, parts iter.Seq[fields.Record]) []transcript.Body {
 	role := info.Str("role")
 	m := &message{}
 	var ask, more bool // for a compaction; parts that an answer was cut in
-	for _, raw := range parts {
-		p := fields.Of(raw)
+	for p := range parts {
 		kind := p.Str("type")
 		ask = ask || kind == "compaction"
 		more = more || kind != "step-start" && kind != "reasoning"
@@ -65,8 +66,7 @@ func (m *message) tool(p fields.Record) {
 	switch state.Str("status") {
 	case "completed":
 		content := []transcript.Block{transcript.TextBlock{Text: state.Str("output")}}
-		for _, raw := range state.Elements("attachments") {
-			a := fields.Of(raw)
+		for a := range state.Objects("attachments") {
 			content = append(content, fields.Media(a.Str("url"), a.Str("mime"), a.Str("filename")))
 		}
 		m.results = append(m.results, fields.Result(id, false, content...))
