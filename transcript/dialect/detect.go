@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // detectBytes is the part of a file that Detect reads, unless its first record is longer.
@@ -140,13 +141,13 @@ func classify(r fields.Record) (d Dialect, certain, flat bool) {
 		d := classifyBare(r)
 		return d, d == GeminiCLI, false
 	case "gemini":
-		if stamped := r["timestamp"] != nil && r["id"] != nil; stamped {
+		if r["timestamp"] != nil && r["id"] != nil {
 			return GeminiCLI, false, false
 		}
 	case transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult:
 		return classifyFlat(r, kind, stamped, err == nil)
 	}
-	if stamped && transcriptType(kind) {
+	if stamped && isNative(kind) {
 		return Native, false, false
 	}
 	return "", false, false
@@ -248,13 +249,9 @@ func has(r fields.Record, names ...string) bool {
 	return false
 }
 
-// transcriptType reports whether only the native format has lines of a type.
-func transcriptType(kind string) bool {
-	switch kind {
-	case "compaction", "clip", "hide", "rewind", "meta", "current",
-		"calibration", "tool_status", "used", "commit", "extracted", "custom",
-		"tools", "dispatch", "decision", "interrupt", "queued", "draft", "pin", "state":
-		return true
-	}
-	return false
+// isNative reports whether the native format has lines of a type.
+func isNative(kind string) bool {
+	e, err := transcript.ParseEntry(rows.Object("type", kind).End())
+	_, unknown := e.Body.(transcript.Unknown)
+	return err == nil && !unknown
 }
