@@ -145,6 +145,14 @@ func Text(b transcript.Block) (string, bool) {
 	return "", false
 }
 
+// OrNull returns the JSON of a string, null if it is empty.
+func OrNull(s string) []byte {
+	if s == "" {
+		return Null
+	}
+	return jsontext.AppendString(nil, s)
+}
+
 // Array returns the JSON of an array.
 func Array(elements [][]byte) []byte {
 	a := []byte{'['}
