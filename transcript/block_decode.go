@@ -37,58 +37,46 @@ func decodeBlock(data []byte, inResult bool) (Block, error) {
 
 // decodeKnownBlock returns nil for an unknown type, for a block without the
 // member that makes it one of its type, and for a member of the wrong JSON type.
-func decodeKnownBlock(kind string, data []byte) Block {
+func decodeKnownBlock(kind string, data []byte) (block Block) {
 	var c codec
 	switch kind {
 	case "text":
 		var b TextBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "image":
 		var b ImageBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "document":
 		var b DocumentBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "tool_use":
 		var b ToolCallBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "tool_result":
 		var b ToolResultBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "thinking":
 		var b ThinkingBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "redacted_thinking":
 		var b RedactedThinkingBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "context":
 		var b ContextBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	}
-	return nil
-}
-
-// block decodes the members of a block and reports whether it can be one of its
-// type.
-func (c *codec) block(data []byte, members func()) bool {
-	c.object(data, members)
-	return c.found && c.bad == ""
+	if !c.found || c.bad != "" {
+		return nil
+	}
+	return block
 }
 
 // decodeContent decodes content: null, a string or an array of blocks. A tool
