@@ -254,14 +254,12 @@ func (w *Writer) putJSON(name string, object []byte) error {
 // a disk that folds case.
 func (w *Writer) unique(name, ext string) string {
 	full := name + ext
-	for n := 2; w.taken(full, ""); n++ {
+	for n := 2; w.names[strings.ToLower(full)]; n++ {
 		full = fmt.Sprintf("%s_%d%s", name, n, ext)
 	}
 	w.names[strings.ToLower(full)] = true
 	return full
 }
-
-func (w *Writer) taken(name, ext string) bool { return w.names[strings.ToLower(name+ext)] }
 
 // agent returns the name of an agent's folder; an empty agent is "main".
 func (w *Writer) agent(agent string) string {

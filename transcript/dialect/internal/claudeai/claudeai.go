@@ -44,39 +44,28 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 	for _, raw := range r.Elements("content") {
 		m.add(raw)
 	}
-	if len(m.blocks)+len(m.bodies) == 0 && r.Str("text") != "" {
-		m.blocks = fields.Texts(r.Str("text"))
+	if len(m.Blocks)+len(m.Bodies) == 0 && r.Str("text") != "" {
+		m.Blocks = fields.Texts(r.Str("text"))
 	}
 	switch sender := r.Str("sender"); sender {
 	case "human":
-		m.blocks = append(m.blocks, files(r)...)
-		m.bodies = append(m.bodies, fields.User(m.blocks...))
+		m.Blocks = append(m.Blocks, files(r)...)
+		m.Bodies = append(m.Bodies, fields.User(m.Blocks...))
 	case "assistant":
-		m.blocks = append(m.blocks, files(r)...)
-		m.flush()
-		if len(m.bodies) == 0 {
-			m.bodies = append(m.bodies, fields.Answer())
-		}
+		m.Blocks = append(m.Blocks, files(r)...)
+		m.Bodies = m.All()
 	default:
-		m.bodies = []transcript.Body{transcript.Unknown{Kind: sender}}
+		m.Bodies = []transcript.Body{transcript.Unknown{Kind: sender}}
 	}
-	return fields.Entries(id, fields.Time(r["created_at"]), m.bodies...), nil
+	return fields.Entries(id, fields.Time(r["created_at"]), m.Bodies...), nil
 }
 
 // message collects the entries of a message.
 type message struct {
-	id     string
-	blocks []transcript.Block // of the line at hand
-	bodies []transcript.Body
-	open   []string // the IDs of calls without a result
-	calls  int
-}
-
-func (m *message) flush() {
-	if len(m.blocks) > 0 {
-		m.bodies = append(m.bodies, fields.Answer(m.blocks...))
-	}
-	m.blocks = nil
+	fields.Lines
+	id    string
+	open  []string // the IDs of calls without a result
+	calls int
 }
 
 // add adds a block. Calls of older exports have no ID: a result answers the first open
@@ -85,9 +74,9 @@ func (m *message) add(raw []byte) {
 	b := fields.Of(raw)
 	switch kind := b.Str("type"); kind {
 	case "text":
-		m.blocks = append(m.blocks, transcript.TextBlock{Text: b.Str("text")})
+		m.Blocks = append(m.Blocks, transcript.TextBlock{Text: b.Str("text")})
 	case "thinking":
-		m.blocks = append(m.blocks, transcript.ThinkingBlock{Thinking: b.Str("thinking"), Signature: b.Str("signature")})
+		m.Blocks = append(m.Blocks, transcript.ThinkingBlock{Thinking: b.Str("thinking"), Signature: b.Str("signature")})
 	case "tool_use":
 		m.calls++
 		c := transcript.ToolCallBlock{ID: b.Str("id"), Name: b.Str("name"), Input: fields.Input(b["input"], "input")}
@@ -95,9 +84,9 @@ func (m *message) add(raw []byte) {
 			c.ID = m.id + "/" + strconv.Itoa(m.calls)
 		}
 		m.open = append(m.open, c.ID)
-		m.blocks = append(m.blocks, c)
+		m.Blocks = append(m.Blocks, c)
 	case "tool_result":
-		m.flush()
+		m.Flush()
 		id := b.Str("tool_use_id")
 		for i, open := range m.open {
 			if id == "" || id == open {
@@ -112,10 +101,10 @@ func (m *message) add(raw []byte) {
 		for _, raw := range b.Elements("content") {
 			content = append(content, part(raw))
 		}
-		m.bodies = append(m.bodies, fields.Result(id, b.Flag("is_error"), content...))
+		m.Bodies = append(m.Bodies, fields.Result(id, b.Flag("is_error"), content...))
 	case "token_budget", "flag": // of the program
 	default:
-		m.blocks = append(m.blocks, part(raw))
+		m.Blocks = append(m.Blocks, part(raw))
 	}
 }
 

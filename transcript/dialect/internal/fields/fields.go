@@ -157,6 +157,38 @@ func Result(callID string, isError bool, content ...transcript.Block) transcript
 	return transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}}
 }
 
+// Lines collects the lines of an answer.
+type Lines struct {
+	Blocks  []transcript.Block // of the line at hand
+	Results []transcript.Body  // of the calls in it
+	Bodies  []transcript.Body
+}
+
+// Flush ends the line at hand.
+func (l *Lines) Flush() {
+	if len(l.Blocks) > 0 {
+		l.Bodies = append(l.Bodies, Answer(l.Blocks...))
+	}
+	l.Bodies = append(l.Bodies, l.Results...)
+	l.Blocks, l.Results = nil, nil
+}
+
+// All ends the last line and returns the answer, which is empty without any.
+func (l *Lines) All() []transcript.Body {
+	if l.Flush(); len(l.Bodies) == 0 {
+		return []transcript.Body{Answer()}
+	}
+	return l.Bodies
+}
+
+// Compacted returns the compaction of a record of pi or ZyHive.
+func (r Record) Compacted() transcript.Compaction {
+	return transcript.Compaction{
+		Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
+		TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
+	}
+}
+
 // Texts returns a block for each text, without the empty ones.
 func Texts(texts ...string) []transcript.Block {
 	var blocks []transcript.Block

@@ -49,12 +49,12 @@ func file(f fields.Record) transcript.Block {
 func (m *message) content(p fields.Record) {
 	switch kind := p.Str("type"); kind {
 	case "text":
-		m.blocks = append(m.blocks, fields.Texts(p.Str("text"))...)
+		m.Blocks = append(m.Blocks, fields.Texts(p.Str("text"))...)
 	case "reasoning":
-		m.blocks = append(m.blocks, reasoning(p.Str("text"), p.Object("providerMetadata")))
+		m.Blocks = append(m.Blocks, reasoning(p.Str("text"), p.Object("providerMetadata")))
 	case "tool":
 		state, id := p.Object("state"), p.Str("id")
-		m.blocks = append(m.blocks, transcript.ToolCallBlock{ID: id, Name: p.Str("name"), Input: fields.Input(state["input"], "input")})
+		m.Blocks = append(m.Blocks, transcript.ToolCallBlock{ID: id, Name: p.Str("name"), Input: fields.Input(state["input"], "input")})
 		output := []transcript.Block{}
 		for _, member := range []string{"content", "attachments"} {
 			for c := range state.Objects(member) {
@@ -67,12 +67,12 @@ func (m *message) content(p fields.Record) {
 		}
 		switch state.Str("status") {
 		case "completed":
-			m.results = append(m.results, fields.Result(id, false, output...))
+			m.Results = append(m.Results, fields.Result(id, false, output...))
 		case "error":
 			output = append(output, fields.Texts(state.Object("error").Str("message"))...)
-			m.results = append(m.results, fields.Result(id, true, output...))
+			m.Results = append(m.Results, fields.Result(id, true, output...))
 		}
 	default:
-		m.blocks = append(m.blocks, fields.Note(kind, ""))
+		m.Blocks = append(m.Blocks, fields.Note(kind, ""))
 	}
 }

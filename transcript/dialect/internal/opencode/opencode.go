@@ -101,13 +101,10 @@ var stops = map[string]transcript.StopReason{
 // answer returns the lines of an answer: its blocks, with the model and the usage in
 // the first, and the results.
 func answer(info fields.Record, m *message) []transcript.Body {
-	m.flush()
-	if len(m.bodies) == 0 {
-		m.bodies = append(m.bodies, fields.Answer())
-	}
-	f, ok := m.bodies[0].(transcript.MessageLine)
+	bodies := m.All()
+	f, ok := bodies[0].(transcript.MessageLine)
 	if !ok || f.Role != transcript.RoleAssistant {
-		return m.bodies
+		return bodies
 	}
 	f.Model = info.Str("modelID")
 	provider := info.Str("providerID")
@@ -124,24 +121,11 @@ func answer(info fields.Record, m *message) []transcript.Body {
 	u := info.Object("tokens")
 	cache := u.Object("cache")
 	f.Usage = transcript.Usage{Input: u.Number("input"), Output: u.Number("output"), CacheRead: cache.Number("read"), CacheWrite: cache.Number("write")}
-	m.bodies[0] = f
-	return m.bodies
+	bodies[0] = f
+	return bodies
 }
 
-// message collects the lines of a message.
-type message struct {
-	blocks  []transcript.Block // of the line at hand
-	results []transcript.Body
-	bodies  []transcript.Body
-}
-
-func (m *message) flush() {
-	if len(m.blocks) > 0 {
-		m.bodies = append(m.bodies, fields.Answer(m.blocks...))
-	}
-	m.bodies = append(m.bodies, m.results...)
-	m.blocks, m.results = nil, nil
-}
+type message struct{ fields.Lines }
 
 // reasoning returns reasoning, with the signature of the provider that checks one.
 func reasoning(text string, metadata fields.Record) transcript.Block {

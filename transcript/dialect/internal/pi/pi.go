@@ -71,10 +71,7 @@ func body(r fields.Record) (transcript.Body, error) {
 		}
 		return summary(branchHeading, r), nil
 	case "compaction":
-		return transcript.Compaction{
-			Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
-			TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
-		}, nil
+		return r.Compacted(), nil
 	case "reset": // hides earlier entries, without a summary
 		return transcript.Compaction{FirstKept: r.Text("firstKeptEntryId")}, nil
 	case "session_info":

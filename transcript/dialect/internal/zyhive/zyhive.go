@@ -83,10 +83,7 @@ func (z *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, erro
 		}
 		return fields.Entries(id, fields.Time(r["timestamp"]), f), nil
 	case "compaction":
-		return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Compaction{
-			Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
-			TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
-		}), nil
+		return fields.Entries(id, fields.Time(r["timestamp"]), r.Compacted()), nil
 	default:
 		return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Unknown{Kind: kind}), nil
 	}
