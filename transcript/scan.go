@@ -79,6 +79,19 @@ func ScanBackward(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record
 	return o.records(linesBackward(r, o.From, size, o.MaxLine, nil), o.ahead(), true)
 }
 
+// Sift yields the records of [ScanBackward] whose lines keep accepts. Where keep
+// refuses most lines it costs little more than reading, as those are not decoded.
+//
+// Keep is called with one line or several whole ones, without the last newline,
+// and the offset of the first. It must accept several lines if it accepts any of
+// them; it is then called for each alone. Lines come from the last to the first,
+// each only when the loop has taken the later records. Keep must not retain or
+// modify them. Lines above ScanOptions.maxLine are left out.
+func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
+	o := opts.resolve()
+	return o.records(linesBackward(r, o.From, size, o.MaxLine, keep), 1, true)
+}
+
 // ahead is the number of lines to decode ahead of the loop. A caller's Decode is called
 // by the loop alone.
 func (s *scanner) ahead() int {

@@ -21,19 +21,6 @@ var siftBuffers sync.Pool
 
 var newline = []byte("\n")
 
-// Sift yields the records of [ScanBackward] whose lines keep accepts. Where keep
-// refuses most lines it costs little more than reading, as those are not decoded.
-//
-// Keep is called with one line or several whole ones, without the last newline,
-// and the offset of the first. It must accept several lines if it accepts any of
-// them; it is then called for each alone. Lines come from the last to the first,
-// each only when the loop has taken the later records. Keep must not retain or
-// modify them. Lines above ScanOptions.maxLine are left out.
-func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
-	o := opts.resolve()
-	return o.records(linesBackward(r, o.From, size, o.MaxLine, keep), 1, true)
-}
-
 // linesBackward yields the lines of linesForward that keep accepts, from the last to the
 // first. A nil keep accepts all, those over the limit too.
 func linesBackward(r io.ReaderAt, from, size int64, maxLine int, keep func(offset int64, lines []byte) bool) iter.Seq2[line, error] {
