@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
@@ -110,7 +111,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		b.Content = []Block{result}
 		return b
 	}
-	if f, ok := forms[kind]; ok {
+	if f, ok := formOf(kind); ok {
 		*c, *e = f.decode(*c, kind, *e)
 		return e.Body
 	}
@@ -126,10 +127,20 @@ type form struct {
 	encode func(c codec, body Body) codec
 }
 
-// forms are the types of lines with one set of members each, by name.
-var forms map[string]form
+// forms are the types of lines with one set of members each, by name. Lines hold lines, so
+// a value with its declaration would depend on itself.
+var (
+	forms     map[string]form
+	formsOnce sync.Once
+)
 
-func init() { // lines hold lines
+func formOf(kind string) (f form, ok bool) {
+	formsOnce.Do(addForms)
+	f, ok = forms[kind]
+	return f, ok
+}
+
+func addForms() {
 	forms = map[string]form{}
 	addForm((*Header).members)
 	addForm((*Compaction).members)

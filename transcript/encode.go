@@ -43,7 +43,8 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case nil:
 	default:
-		*c = forms[body.kind()].encode(*c, body)
+		f, _ := formOf(body.kind())
+		*c = f.encode(*c, body)
 	}
 }
 
