@@ -242,10 +242,11 @@ func TestClassifyBodies(t *testing.T) {
 	inner := `{"error":{"message":"` + tooLong + `","code":400}}`
 	quoted, err := json.Marshal(inner)
 	require.NoError(t, err)
-	tests := []struct {
+	type test struct {
 		name, text string
 		want       guard.Kind
-	}{
+	}
+	tests := []test{
 		{"after a status", "400 Bad Request " + inner, guard.Tokens},
 		{"array", "[" + inner + "]", guard.Tokens},
 		{"in a message", `{"error":{"message":` + string(quoted) + `}}`, guard.Tokens},
@@ -259,10 +260,15 @@ func TestClassifyBodies(t *testing.T) {
 		{"quotes the request", `{"error":{"message":"field required"},"input":"` + tooLong + `","messages":[{"content":"context_length_exceeded"}]}`, guard.NotOverflow},
 		{"quotes the request, and a number that no float64 holds", `400: {"error":{"message":"bad thing","type":"x"},"request":{"prompt":"` + tooLong + `","seed":1e400}}`, guard.NotOverflow},
 		{"quotes a value", `{"detail":[{"type":"missing","msg":"Field required","input":{"message":"` + tooLong + `"}}]}`, guard.NotOverflow},
+		{"in an attempt", `{"error":{"message":"all failed","attempts":[{"details":` + inner + `}]}}`, guard.Tokens},
 		{"address", `Post "https://a.example/rate-limit/quota": ` + tooLong, guard.Tokens},
 		{"address only", `404 https://a.example/context_length_exceeded`, guard.NotOverflow},
 		{"type in a namespace", `{"__type":"com.amazon.coral#ThrottlingException","message":"` + tooLong + `"}`, guard.NotOverflow},
 		{"500 with a type", `500 {"error":{"code":500,"type":"exceed_context_size_error","message":"no","n_prompt_tokens":3000,"n_ctx":2000}}`, guard.Tokens},
+	}
+	for name := range strings.FieldsSeq("messages history input contents content prompt system instructions tools request choices output candidates arguments properties") {
+		text := `{"error":{"message":"no"},"result":{"` + name + `":[{"message":{"error":"` + tooLong + `"}}]}}`
+		tests = append(tests, test{"quotes " + name, text, guard.NotOverflow})
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,13 +17,17 @@ import (
 // reads the entry, if the model is offered one. The note warns if the text was JSON.
 // After the note Clip quotes omitted lines that mention errors, up to an eighth of the
 // kept text. It indents lines that begin with a bracket, so that none can imitate the
-// note. It leaves results alone that have no entry of their own or are short enough.
+// note. It leaves results alone that have no entry of their own or are short enough, and
+// all results if there are too many messages.
 func Clip() Stage { return editing("clip", nil, clip) }
 
 // usualWindow is the assumed window of a model if a Need gives none, in tokens.
 const usualWindow = 180_000
 
 func clip(h rebuild.History, n Need) []transcript.Clipping {
+	if n.Overflow.Kind == Messages {
+		return nil // there are as many afterwards
+	}
 	most := max(cmp.Or(n.Window, usualWindow)*3/10, 1)
 	size := func(b transcript.Block) int { return n.size(b) }
 	return shortened(h, n, size, func(i int) int {

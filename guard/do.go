@@ -298,7 +298,7 @@ func (r *run) cure(ctx context.Context, o Overflow, of error) (again bool, err e
 			r.left = append(r.left, st) // it may help with the provider's figures
 		}
 		r.tell(ctx, Event{Kind: EventStage, Overflow: o, Stage: st.Name, Changed: changed, Err: err, Before: before})
-		if changed && (o.Kind == Part || o.Kind == Messages || r.fits()) {
+		if changed && r.fits() {
 			r.left = append(r.left, stages[i+1:]...)
 			break
 		}

@@ -183,4 +183,19 @@ func TestLimitsTogether(t *testing.T) {
 		kinds.WriteString(transcript.BlockType(b) + " ")
 	}
 	require.Equal(t, "text text image text document ", kinds.String())
+
+	// Wide images count only among many, and what is fewer goes: they or the oldest.
+	for _, tt := range []struct{ narrow, wide, left int }{{0, 20, 20}, {22, 3, 22}, {1, 24, 15}} {
+		m := transcript.Message{Role: transcript.RoleUser}
+		for i := range tt.narrow {
+			m.Content = append(m.Content, picture(narrow, i))
+		}
+		for i := range tt.wide {
+			m.Content = append(m.Content, picture(wide, i))
+		}
+		s := &script{}
+		_, err := guard.Do(t.Context(), &guard.Guard{Takes: transcript.Takes{Many: 20, ManySide: 2000}}, newConversation(t, m), s.call)
+		require.NoError(t, err)
+		require.Equal(t, tt.left, imagesIn(s.calls[0]))
+	}
 }

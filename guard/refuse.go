@@ -42,16 +42,13 @@ var without = map[string][]transcript.Form{
 
 // remedy returns the cure of a refused part. ok is false if no cure is left.
 func (r *run) remedy(o Overflow) (c transcript.Calibration, ok bool) {
-	if r.attempt >= maxCalls-1 {
-		return c, false
-	}
 	switch {
 	case o.Refused == "reasoning":
 		c.Unread = r.answered()
 		return c, c.Unread != "" && !r.tried[o.Refused]
 	case isMedium(o):
 		c.Left = r.unreadable(o)
-		return c, len(c.Left) > 0 && (o.Rule != namesMedia || !r.tried[o.Refused])
+		return c, len(c.Left) > 0
 	}
 	c.Without = without[o.Refused]
 	return c, c.Without != nil && !r.tried[o.Refused]
@@ -210,10 +207,9 @@ func (r *run) judge(ctx context.Context, err error) (o Overflow, failed error) {
 		case t.of.Path != "" && len(r.there.media) > 0: // at another place: the first cure is proven
 			r.prove(ctx)
 		case saidIn(ev) == t.text, o.Kind == Part && o.Refused == t.of.Refused && !isMedium(o):
-			if _, more := r.remedy(o); more && isMedium(o) {
+			if isMedium(o) && r.curable(o) {
 				return o, nil // try extends the cure
 			}
-			r.trial = nil
 			return o, t.err
 		case o.Kind != NotOverflow && o.Kind != RateLimit, isRefusal(ev.status) && len(ev.texts) > 0:
 			r.prove(ctx)

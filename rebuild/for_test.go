@@ -1,6 +1,7 @@
 package rebuild_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,11 @@ func TestFor(t *testing.T) {
 	require.Equal(t, transcript.TextBlock{Text: "[image (image/png) of 12 bytes left out, because the model takes none; it is in entry u]"}, out[0].Content[1])
 	require.Equal(t, pdf, out[0].Content[2])
 
+	one, two := transcript.BlockRef{Entry: "u", Block: 1}, transcript.BlockRef{Entry: "u", Block: 2}
+	_, mark = rebuild.For(messages, transcript.Calibration{Left: []transcript.BlockRef{one, two}})
+	_, other := rebuild.For(messages, transcript.Calibration{Left: []transcript.BlockRef{two, one}})
+	require.Equal(t, mark, other, "the order counts")
+
 	out, mark = rebuild.For(messages, transcript.Calibration{Unread: "b"})
 	require.Empty(t, mark)
 	require.Equal(t, []transcript.Block{transcript.TextBlock{Text: "a"}}, out[1].Content)
@@ -55,4 +61,7 @@ func TestFor(t *testing.T) {
 	require.NotEqual(t, "m", out[3].Origins[0].Model)
 	out, _ = rebuild.For(messages, transcript.Calibration{Endpoint: "y"})
 	require.Equal(t, messages[3], out[3])
+	messages[3].Origins = slices.Repeat([]transcript.Origin{answer("gemini", "b", "")}, 2)
+	out, _ = rebuild.For(messages, transcript.Calibration{Endpoint: "x"})
+	require.Equal(t, messages[3], out[3], "its endpoint is unknown")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -75,14 +74,12 @@ func TestWhenRowsArePut(t *testing.T) {
 	}
 	puts(1, "another session takes its place in memory")
 	say()
-	_, err = st.List(t.Context(), nil)
-	require.NoError(t, err)
+	_ = storetest.List(t, st, nil)
 	puts(1, "List")
 	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"), storetest.Answer("a"))
 	require.NoError(t, err)
 	messages += 2
-	_, err = st.List(t.Context(), nil)
-	require.NoError(t, err)
+	_ = storetest.List(t, st, nil)
 	puts(1, "List")
 	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("another"))
 	require.ErrorIs(t, err, session.ErrIdemMismatch)
@@ -218,20 +215,6 @@ func (f failing) Count(system string, tools []transcript.Tool, msgs []transcript
 	return f.Estimator.Count(system, tools, msgs)
 }
 
-// panicking is a driver that panics after it has written, while now is set.
-type panicking struct {
-	driver.Driver
-	now *bool
-}
-
-func (p panicking) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	res, err := p.Driver.Append(ctx, ref, lines, at, decide)
-	if *p.now {
-		panic("no append")
-	}
-	return res, err
-}
-
 // After an application has recovered from a panic of a Counter or a driver, its
 // session is as the transcript records it.
 func TestSessionGoesOnAfterAPanic(t *testing.T) {
@@ -239,7 +222,12 @@ func TestSessionGoesOnAfterAPanic(t *testing.T) {
 		t.Run(of, func(t *testing.T) {
 			var counter, append bool
 			h := &held{Driver: memdriver.New(nil)}
-			st := session.OpenDriver(panicking{h, &append}, &session.Options{Counter: failing{now: &counter}})
+			st := session.OpenDriver(&storetest.Between{Driver: h, AfterAppend: func(session.Ref) error {
+				if append {
+					panic("no append")
+				}
+				return nil
+			}}, &session.Options{Counter: failing{now: &counter}})
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText("0"), storetest.Answer("a"))
@@ -274,8 +262,7 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	storetest.Close(t, st)
 	storetest.LoseIndex(t, dir)
 	st, other := storetest.Open(t, dir, storetest.Unsynced), storetest.Open(t, dir, storetest.Unsynced)
-	s, err := st.Get(t.Context(), ref)
-	require.NoError(t, err)
+	s = mustGet(t, st, ref)
 	for n := 14; n <= 18; n += 2 {
 		storetest.Add(t, s, transcript.UserText("more"), storetest.Answer("a"))
 		for _, st := range []*session.Store{st, other} {
@@ -293,8 +280,7 @@ func TestLongMeta(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
 	owner := strings.Repeat("o", 5000)
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: owner})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: owner})
 	labels := make([]string, 60)
 	for i := range labels {
 		labels[i] = fmt.Sprint(strings.Repeat("l", 50), i)
@@ -306,30 +292,15 @@ func TestLongMeta(t *testing.T) {
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
-	if s, err = st.Get(t.Context(), s.Ref()); err != nil {
-		t.Fatal(err)
-	}
+	s = mustGet(t, st, s.Ref())
 	if info := storetest.Info(t, s); len(info.Labels) != len(labels) || info.Owner != owner {
 		t.Errorf("%d labels and an owner of %d bytes, want %d and %d", len(info.Labels), len(info.Owner), len(labels), len(owner))
 	}
 }
 
-// unscanned is a driver whose scans fail while err is set.
-type unscanned struct {
-	driver.Driver
-	err error
-}
-
-func (d *unscanned) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	if d.err != nil {
-		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, d.err) }
-	}
-	return d.Driver.Scan(ctx, ref, from, dir, keep)
-}
-
 // No row is put for a session whose last lines cannot be read.
 func TestNoRowOfWhatCannotBeRead(t *testing.T) {
-	d := &unscanned{Driver: memdriver.New(nil)}
+	d := &storetest.Between{Driver: memdriver.New(nil)}
 	h := &held{Driver: d}
 	st := session.OpenDriver(h, nil)
 	s := storetest.Load(t, st, storetest.CLI)
@@ -337,38 +308,29 @@ func TestNoRowOfWhatCannotBeRead(t *testing.T) {
 	storetest.Add(t, storetest.Load(t, session.OpenDriver(d.Driver, nil), storetest.CLI), storetest.Answer("of another process"))
 	storetest.Add(t, s, transcript.UserText("next")) // after the lines read
 	h.forget()
-	d.err = errNoRead
-	_, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	d.BeforeScan = func(session.Ref) error { return errNoRead }
+	_ = storetest.List(t, st, nil)
 	require.Empty(t, h.puts)
-	d.err = nil
-	_, err = s.AfterTurn(t.Context())
+	d.BeforeScan = nil
+	_, err := s.AfterTurn(t.Context())
 	require.NoError(t, err)
 	require.Len(t, h.puts, 1)
 	require.Equal(t, 3, h.puts[0].Messages)
 	storetest.Close(t, st)
 }
 
-// lockedIndex is a driver whose index of one agent is locked by another process.
-type lockedIndex struct {
-	driver.Driver
-	agent string
-	puts  map[string]int // by agent
-}
-
-func (d *lockedIndex) Put(ctx context.Context, row driver.Row) error {
-	d.puts[row.Agent]++
-	if row.Agent == d.agent {
-		return driver.ErrBusy
-	}
-	return d.Driver.Put(ctx, row)
-}
-
 // A list, and Close of a store, wait once for a locked index, not once for each
 // of its sessions. The rows of other agents are put.
 func TestLockedIndexIsWaitedForOnce(t *testing.T) {
-	d := &lockedIndex{Driver: memdriver.New(nil), puts: map[string]int{}}
-	st := session.OpenDriver(d, nil)
+	mem, locked, puts := memdriver.New(nil), "", map[string]int{}
+	put := func(ref session.Ref) error {
+		puts[ref.Agent]++
+		if ref.Agent == locked {
+			return driver.ErrBusy
+		}
+		return nil
+	}
+	st := session.OpenDriver(&storetest.Between{Driver: mem, BeforePut: put}, nil)
 	sessions := map[string][]*session.Session{}
 	for i := range 8 {
 		for _, agent := range []string{"locked", "free"} {
@@ -377,21 +339,18 @@ func TestLockedIndexIsWaitedForOnce(t *testing.T) {
 			sessions[agent] = append(sessions[agent], s)
 		}
 	}
-	d.agent, d.puts = "locked", map[string]int{}
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	locked, puts = "locked", map[string]int{}
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 16)
-	require.Equal(t, map[string]int{"locked": 1, "free": 8}, d.puts, "of List")
-	d.puts = map[string]int{}
+	require.Equal(t, map[string]int{"locked": 1, "free": 8}, puts, "of List")
+	puts = map[string]int{}
 	storetest.Close(t, st)
-	require.Equal(t, map[string]int{"locked": 1}, d.puts, "of Close")
+	require.Equal(t, map[string]int{"locked": 1}, puts, "of Close")
 
-	d.Driver, d.agent = memdriver.Reopen(d.Driver), "" // the next list makes the rows again
-	st = session.OpenDriver(d, nil)
+	st = session.OpenDriver(memdriver.Reopen(mem), nil) // the next list makes the rows again
 	defer storetest.Close(t, st)
 	for _, s := range sessions["locked"] {
-		again, err := st.Get(t.Context(), s.Ref())
-		require.NoError(t, err)
+		again := mustGet(t, st, s.Ref())
 		require.Equal(t, 1, storetest.Info(t, again).Messages)
 	}
 }

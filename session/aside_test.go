@@ -18,8 +18,7 @@ import (
 func TestCreateAside(t *testing.T) {
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
 		current := storetest.Load(t, st, storetest.CLI)
-		beside, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Aside: true})
-		require.NoError(t, err)
+		beside := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Aside: true})
 		h, ok := storetest.Entries(t, beside)[0].Body.(transcript.Header)
 		require.True(t, ok)
 		require.Zero(t, h.Gen)
@@ -50,8 +49,7 @@ func TestForkOfAReplacedSession(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrReplaced)
 	require.ErrorContains(t, err, "no fork was made")
 	require.Len(t, storetest.ListIDs(t, st, nil), 1)
-	fork, err := s.Fork(t.Context(), ids[1], nil)
-	require.NoError(t, err)
+	fork := storetest.Fork(t, s, ids[1], nil)
 	require.NotContains(t, storetest.History(t, fork), storetest.Word)
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -124,7 +123,7 @@ func BenchmarkLoad(b *testing.B) {
 				storetest.Add(b, s, transcript.AssistantText(halfText))
 			}
 		}
-		ref, file := s.Ref(), filepath.Join(dir, "agents", filedriver.EncodeName("main"), "sessions", s.Ref().ID+".jsonl")
+		ref, file := s.Ref(), filepath.Join(dir, "agents", "main", "sessions", s.Ref().ID+".jsonl")
 		storetest.Close(b, st)
 		st = nil
 		c := storetest.Versus(b, 1,

@@ -71,8 +71,8 @@ const maxChanges = 1024
 
 // changes are the sessions that have changed since the last step of the loop.
 type changes struct {
-	mu      sync.Mutex // guards the field below
-	pending map[Ref]bool
+	mu      sync.Mutex   // guards the field below
+	pending map[Ref]bool // added by add, taken by take
 }
 
 // add notes a change. It never waits for the loop.

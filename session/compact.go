@@ -251,11 +251,11 @@ type work struct {
 	// options, and report that another summarizer replaces the requested one.
 	adjust  func(cut compact.Cut, l replay.Learned) compact.Cut
 	model   string // to be called next, if a guard asks
-	standIn bool
-	unasked bool // standIn, because the summarizer rests
+	standIn bool   // compact.Extractive writes the summary: set by adjust
+	unasked bool   // the same, because the summarizer rests
 
-	history rebuild.History // of the plan
-	rev     int             // of the session
+	history rebuild.History // of the plan: set by look
+	rev     int             // of the session: set by look
 }
 
 // compact plans, has the summary made, and commits it. Nothing is locked while

@@ -47,8 +47,7 @@ func TestManySessions(t *testing.T) {
 
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, sessions)
 	for i := range sessions {
 		s, err := storetest.Current(t.Context(), st, key(i))

@@ -82,7 +82,7 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 		return nil, &Error{Op: op, Key: key.String(), Err: err}
 	}
 	st.auditOwner(ctx, row)
-	return st.handle(row), nil
+	return &Session{st, row.Ref()}, nil
 }
 
 // auditOwner reports that the Store itself has made a session for an owner.

@@ -12,8 +12,7 @@ func TestMakeCurrent(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
 	a := storetest.Load(t, st, storetest.CLI)
-	b, err := st.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	b := storetest.Create(t, st, storetest.CLI, nil)
 	if !storetest.Info(t, b).Current || storetest.Info(t, a).Current {
 		t.Error("the session created last is not the current one")
 	}
@@ -35,8 +34,7 @@ func TestMakeCurrent(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, currents)
-	c, err := st.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	c := storetest.Create(t, st, storetest.CLI, nil)
 	require.Equal(t, c.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 }
 
@@ -48,7 +46,6 @@ func TestInfoOfASessionThatIsNoLongerCurrent(t *testing.T) {
 	defer storetest.Close(t, other)
 	s := storetest.Load(t, st, storetest.CLI)
 	require.True(t, storetest.Info(t, s).Current)
-	_, err := other.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	_ = storetest.Create(t, other, storetest.CLI, nil)
 	require.False(t, storetest.Info(t, s).Current)
 }

@@ -83,8 +83,8 @@ type observer struct {
 
 	mu sync.Mutex // guards the field below
 	// kept are the events that the driver reports while locks are held, each with
-	// the context of the call that caused it. The next caller without a lock gives
-	// them to the observer.
+	// the context of the call that caused it: added by keep. The next caller of tell,
+	// without a lock, gives them to the observer.
 	kept []func()
 }
 

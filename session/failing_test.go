@@ -18,54 +18,23 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// failingAt is a driver whose calls of one name fail.
-type failingAt struct {
-	driver.Driver
-	call string
-}
-
 var errDisk = errors.New("the disk fails")
 
-func (d *failingAt) at(call string) error {
-	if d.call == call {
-		return errDisk
+// failingAt returns a driver whose calls of one name fail.
+func failingAt(d driver.Driver, call *string) driver.Driver {
+	at := func(name string) func(session.Ref) error {
+		return func(session.Ref) error {
+			if *call == name {
+				return errDisk
+			}
+			return nil
+		}
 	}
-	return nil
-}
-
-func (d *failingAt) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
-	if err := d.at("Get"); err != nil {
-		return driver.Row{}, err
+	return &storetest.Between{
+		Driver: d, BeforeGet: at("Get"), BeforeLoad: at("Load"), BeforeScan: at("Scan"),
+		BeforeFlush: func(bool) error { return at("Flush")(session.Ref{}) },
+		BeforeList:  func(ref session.Ref) error { return at("List " + ref.Agent)(ref) },
 	}
-	return d.Driver.Get(ctx, ref)
-}
-
-func (d *failingAt) List(ctx context.Context, agent string, after driver.Position, limit int) ([]driver.Row, error) {
-	if err := d.at("List " + agent); err != nil {
-		return nil, err
-	}
-	return d.Driver.List(ctx, agent, after, limit)
-}
-
-func (d *failingAt) Load(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line)) (driver.Row, error) {
-	if err := d.at("Load"); err != nil {
-		return driver.Row{}, err
-	}
-	return d.Driver.Load(ctx, key, header)
-}
-
-func (d *failingAt) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
-	if err := d.at("Flush"); err != nil {
-		return err
-	}
-	return d.Driver.Flush(ctx, ref, cure)
-}
-
-func (d *failingAt) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	if err := d.at("Scan"); err != nil {
-		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, err) }
-	}
-	return d.Driver.Scan(ctx, ref, from, dir, keep)
 }
 
 // last returns the last error of a loop.
@@ -78,7 +47,7 @@ func last[T any](seq iter.Seq2[T, error]) (err error) {
 
 // No call mistakes a failed read of the driver for an answer.
 func TestDriverThatFails(t *testing.T) {
-	d := &failingAt{Driver: memdriver.New(nil)}
+	d, call := memdriver.New(nil), ""
 	st := session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
@@ -130,14 +99,13 @@ func TestDriverThatFails(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			other := &failingAt{Driver: memdriver.Reopen(d.Driver)}
-			st := session.OpenDriver(other, nil)
+			st := session.OpenDriver(failingAt(memdriver.Reopen(d), &call), nil)
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			before := storetest.Lines(t, s)
-			other.call = tt.call
+			call = tt.call
 			require.ErrorIs(t, tt.do(st, s), errDisk)
-			other.call = ""
+			call = ""
 			require.Equal(t, before, storetest.Lines(t, s))
 		})
 	}
@@ -145,17 +113,15 @@ func TestDriverThatFails(t *testing.T) {
 
 // A list shows the row of a current session that cannot be read.
 func TestCurrentThatCannotBeRead(t *testing.T) {
-	d := &failingAt{Driver: memdriver.New(nil)}
+	d, call := memdriver.New(nil), "Scan"
 	st := session.OpenDriver(d, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Talk(t, s, 0, 1)
 	want := storetest.Info(t, s)
 	storetest.Close(t, st)
-	d = &failingAt{Driver: memdriver.Reopen(d.Driver), call: "Scan"}
-	st = session.OpenDriver(d, nil)
+	st = session.OpenDriver(failingAt(memdriver.Reopen(d), &call), nil)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), &session.ListOptions{Key: storetest.CLI, Current: true})
-	require.NoError(t, err)
+	infos := storetest.List(t, st, &session.ListOptions{Key: storetest.CLI, Current: true})
 	require.Equal(t, []session.Info{want}, infos)
 }
 
@@ -170,10 +136,9 @@ func TestWarningOfAnUnfinishedErase(t *testing.T) {
 		drv := memdriver.New(nil)
 		if tt.plan {
 			st := session.OpenDriver(memdriver.Reopen(drv), nil)
-			_, err := st.Create(t.Context(), session.Key{Agent: "_erase"}, nil)
-			require.NoError(t, err)
+			_ = storetest.Create(t, st, session.Key{Agent: "_erase"}, nil)
 		}
-		st := session.OpenDriver(&failingAt{drv, tt.call}, &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		st := session.OpenDriver(failingAt(drv, &tt.call), &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		require.Equal(t, tt.warns, bytes.Contains(log.Bytes(), []byte("erase.Resume")), tt)
 		storetest.Close(t, st)
 	}
@@ -189,10 +154,8 @@ func TestAuditOfScopes(t *testing.T) {
 	require.Equal(t, []string{"", "ann"}, []string{st.Owner(), scope.Owner()})
 	st.Audit(t.Context(), session.Action{Name: "mine", Owner: "somebody"})
 	scope.Audit(t.Context(), session.Action{Name: "hers", Owner: "somebody"})
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "bob"})
-	require.NoError(t, err)
-	_, err = scope.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "bob"})
+	_ = storetest.Create(t, scope, storetest.CLI, nil)
 	require.Equal(t, []session.Action{
 		{Name: "mine", Owner: "somebody"}, {Name: "hers", Owner: "ann"}, {Name: "owner", Session: s.Ref()},
 	}, done)

@@ -91,22 +91,6 @@ func copiesIn(entries []transcript.Entry) int {
 	return max(0, min(h.Base.Lines, len(entries)-1))
 }
 
-// filters holds [Options].Filters.
-type filters []Filter
-
-// write passes entries to the filters before they are written.
-func (all filters) write(ctx context.Context, ref Ref, entries []transcript.Entry) (_ []transcript.Entry, err error) {
-	if ofLibrary(ref.Agent) {
-		return entries, nil
-	}
-	for _, f := range all {
-		if entries, err = filtered(ctx, ref, entries, f.Write); err != nil {
-			return nil, err
-		}
-	}
-	return entries, nil
-}
-
 // filtered passes entries to a function of a filter, and checks the result.
 func filtered(
 	ctx context.Context, ref Ref, entries []transcript.Entry,
@@ -127,18 +111,18 @@ func filtered(
 	return out, err
 }
 
-// mask reports whether [Redact] made a filter.
-func (all filters) mask() bool {
+// masking reports whether [Redact] made a filter.
+func masking(all []Filter) bool {
 	return slices.ContainsFunc(all, func(f Filter) bool { return f.masks })
 }
 
-// sweeps reports whether a filter keeps anything elsewhere.
-func (all filters) sweeps() bool {
+// sweeping reports whether a filter keeps anything elsewhere.
+func sweeping(all []Filter) bool {
 	return slices.ContainsFunc(all, func(f Filter) bool { return f.Sweep != nil })
 }
 
-// sweep has the filters remove data that the remaining entries do not need.
-func (all filters) sweep(ctx context.Context, ref Ref, left iter.Seq2[transcript.Entry, error]) (err error) {
+// sweep has filters remove data that the remaining entries do not need.
+func sweep(ctx context.Context, all []Filter, ref Ref, left iter.Seq2[transcript.Entry, error]) (err error) {
 	for _, f := range all {
 		if f.Sweep != nil {
 			err = errors.Join(err, f.Sweep(ctx, ref, left))

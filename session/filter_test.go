@@ -57,8 +57,7 @@ func TestFiltersInOrder(t *testing.T) {
 	var swept []string
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{naming("1", &swept), {}, naming("2", &swept)}})
 	defer storetest.Close(t, st)
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "id"})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "id"})
 	storetest.Add(t, s, transcript.UserText("said "))
 	text := func(e transcript.Entry) string {
 		m, ok := e.Body.(transcript.MessageLine)
@@ -156,9 +155,8 @@ func TestFilterOfANewSession(t *testing.T) {
 	}
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Filters: []session.Filter{filter}})
 	defer storetest.Close(t, st)
+	_ = storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "one"})
 	_, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "one"})
-	require.NoError(t, err)
-	_, err = st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "one"})
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.ErrorContains(t, err, "choose another ID")
 	require.Empty(t, swept)

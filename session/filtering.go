@@ -48,22 +48,29 @@ func (s *Session) FilterExport(ctx context.Context, entries []transcript.Entry) 
 }
 
 // filterWrite passes entries to the filters before they are written.
-func (st *Store) filterWrite(ctx context.Context, ref Ref, entries []transcript.Entry) ([]transcript.Entry, error) {
-	if err := st.noteMasking(ctx, ref); err != nil {
+func (st *Store) filterWrite(ctx context.Context, ref Ref, entries []transcript.Entry) (_ []transcript.Entry, err error) {
+	if ofLibrary(ref.Agent) {
+		return entries, nil
+	}
+	if err := st.noteMasking(ctx); err != nil {
 		return nil, err
 	}
-	return filters(st.opts.Filters).write(ctx, ref, entries)
+	for _, f := range st.opts.Filters {
+		if entries, err = filtered(ctx, ref, entries, f.Write); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
 }
 
 // noteMasking records that the store masks, before the first masked entry is written.
-func (st *Store) noteMasking(ctx context.Context, ref Ref) error {
-	if ofLibrary(ref.Agent) || st.noted.Load() || !filters(st.opts.Filters).mask() {
+func (st *Store) noteMasking(ctx context.Context) error {
+	if st.noted.Load() || !masking(st.opts.Filters) {
 		return nil
 	}
 	now := st.opts.Now().UTC().Truncate(time.Microsecond)
 	h := transcript.Header{Version: transcript.Version, Key: Key{Agent: maskedNote.Agent, Peer: maskedNote.ID}.String(), Created: now}
-	key := driver.KeyRef{Agent: maskedNote.Agent, Key: h.Key}
-	_, err := st.drv.Create(ctx, key, func(gen int64) (driver.Row, driver.Line) {
+	_, err := st.drv.Create(ctx, driver.KeyRef{Agent: maskedNote.Agent, Key: h.Key}, func(gen int64) (driver.Row, driver.Line) {
 		h.Gen = gen
 		e := transcript.Entry{ID: maskedNote.ID, Time: now, Body: h}
 		return driver.Row{ID: e.ID, CreatedAt: now, UpdatedAt: now}, live.LineOf(st.lines.WithChecksum(e))
@@ -71,20 +78,21 @@ func (st *Store) noteMasking(ctx context.Context, ref Ref) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrReadOnly) {
 		return err
 	}
-	st.noted.Store(true)
+	if !driver.IsTentative(ctx) { // else a rollback may take the note back
+		st.noted.Store(true)
+	}
 	return nil
 }
 
 // sweepDeleted asks the filters to remove data of sessions that do not exist.
 func (st *Store) sweepDeleted(ctx context.Context, refs ...Ref) (err error) {
-	all := filters(st.opts.Filters)
-	if !all.sweeps() {
+	if !sweeping(st.opts.Filters) {
 		return nil
 	}
 	none := func(func(transcript.Entry, error) bool) {}
 	for _, ref := range refs {
 		if _, getErr := st.drv.Get(ctx, ref); errors.Is(getErr, fs.ErrNotExist) {
-			err = errors.Join(err, all.sweep(ctx, ref, none))
+			err = errors.Join(err, sweep(ctx, st.opts.Filters, ref, none))
 		}
 	}
 	return err

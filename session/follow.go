@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/replay"
@@ -54,13 +56,13 @@ type follower struct {
 	ctx     context.Context //nolint:containedctx // the loop's
 	scan    replay.Scan
 	yield   func(transcript.Entry, error) bool
-	stopped bool // the loop was left
+	stopped bool // the loop was left: set by give
 
 	first []byte        // the header, set by begin
 	mark  mark          // set by begin, and by read after each append that it gave
 	next  driver.Cursor // the line to read on at: set by begin, and by each read
-	seen  int64         // the offset of the first record after next that was not given
-	after string        // the entry to begin after, until it was passed
+	seen  int64         // the offset of the first record after next that was not given: set by read
+	after string        // the entry to begin after, until give has passed it
 	at    int64         // its place, set by begin
 }
 
@@ -211,7 +213,7 @@ func (f *follower) read() error {
 func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 	entries := b.Entries
 	if f.after != "" {
-		i := indexOf(entries, f.after)
+		i := slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == f.after })
 		switch {
 		case i >= 0:
 			f.after, entries = "", entries[i+1:]
@@ -233,7 +235,66 @@ func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 	return nil
 }
 
-// indexOf returns the index of the entry with an ID, or -1.
-func indexOf(entries []transcript.Entry, id string) int {
-	return slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == id })
+// If its driver cannot watch, a follower polls, less often the less happens.
+const (
+	pollSoon = 10 * time.Millisecond
+	pollLate = 500 * time.Millisecond
+)
+
+// A bell wakes a loop that waits for changes.
+type bell struct {
+	rang  chan struct{} // capacity 1
+	stop  func()
+	polls atomic.Bool   // nothing rings: look again after pause; set by watch
+	pause time.Duration // set by wait
+}
+
+// watch returns a bell that rings after the session has changed, or any if ref
+// is zero. Changed is called first and must not wait; it is not called if the
+// bell polls.
+func (st *Store) watch(ref Ref, changed func(Ref)) *bell {
+	b := &bell{rang: make(chan struct{}, 1), stop: func() {}, pause: pollSoon}
+	w, ok := st.drv.(driver.Watcher)
+	if !ok {
+		b.polls.Store(true)
+		return b
+	}
+	stop, err := w.Watch(ref, func(ref Ref, err error) {
+		if err == nil {
+			changed(ref)
+		} else {
+			b.polls.Store(true) // and the next look shows whether the store was closed
+		}
+		select {
+		case b.rang <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		b.polls.Store(true)
+		return b
+	}
+	b.stop = stop
+	return b
+}
+
+// wait returns when it is time to look again. busy is set if the last look found
+// something.
+func (b *bell) wait(ctx context.Context, busy bool) error {
+	var tick <-chan time.Time
+	if b.polls.Load() {
+		if b.pause = min(2*b.pause, pollLate); busy {
+			b.pause = pollSoon
+		}
+		timer := time.NewTimer(b.pause)
+		defer timer.Stop()
+		tick = timer.C
+	}
+	select {
+	case <-b.rang:
+	case <-tick:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }

@@ -103,8 +103,7 @@ func TestFollowMadeAgain(t *testing.T) {
 	for _, opts := range []session.CreateOptions{{ID: "same"}, {Header: head}} {
 		storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
 			defer storetest.Close(t, st)
-			s, err := st.Create(t.Context(), storetest.CLI, &opts)
-			require.NoError(t, err)
+			s := storetest.Create(t, st, storetest.CLI, &opts)
 			f := follow(t, s, "")
 			f.want("same")
 			first := storetest.Add(t, s, transcript.UserText("one"))
@@ -113,8 +112,7 @@ func TestFollowMadeAgain(t *testing.T) {
 			late := follow(t, s, first[0])
 			late.want(storetest.EntryIDs(t, s)[2:]...)
 			require.NoError(t, st.Delete(t.Context(), s.Ref()))
-			again, err := st.Create(t.Context(), storetest.CLI, &opts)
-			require.NoError(t, err)
+			again := storetest.Create(t, st, storetest.CLI, &opts)
 			for range 3 {
 				storetest.Add(t, again, transcript.UserText(strings.Repeat("another conversation ", 100)))
 			}
@@ -313,8 +311,7 @@ func TestStoreFollow(t *testing.T) {
 		}
 		var all []*session.Session
 		for _, agent := range []string{"main", "main", "other", strings.Repeat("long", 40)} {
-			s, err := st.Create(t.Context(), session.Key{Agent: agent, Channel: "cli", Peer: "user"}, nil)
-			require.NoError(t, err)
+			s := storetest.Create(t, st, session.Key{Agent: agent, Channel: "cli", Peer: "user"}, nil)
 			all = append(all, s)
 			told(s)
 		}
@@ -339,8 +336,7 @@ func TestStoreFollowSlow(t *testing.T) {
 	_, err, _ := next()
 	require.NoError(t, err)
 	for range 3000 {
-		_, err := st.Create(t.Context(), storetest.CLI, nil)
-		require.NoError(t, err)
+		_ = storetest.Create(t, st, storetest.CLI, nil)
 	}
 	ref, err, _ := next()
 	require.NoError(t, err)

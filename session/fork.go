@@ -82,5 +82,5 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	s.store.auditOwner(ctx, row)
-	return s.store.handle(row), nil
+	return &Session{s.store, row.Ref()}, nil
 }

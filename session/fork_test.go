@@ -108,8 +108,7 @@ func TestForkHistory(t *testing.T) {
 		rounds := storetest.Extent(*storetest.Faults, 3, 60, 600)
 		for seed := range rounds {
 			rnd := rand.New(rand.NewPCG(uint64(seed), 1))
-			base, err := st.Create(t.Context(), storetest.CLI, nil)
-			require.NoError(t, err)
+			base := storetest.Create(t, st, storetest.CLI, nil)
 			ramble(t, base, rnd, 40)
 			var forks []*session.Session
 			var want []string
@@ -120,8 +119,7 @@ func TestForkHistory(t *testing.T) {
 				}
 				ids := storetest.EntryIDs(t, from)
 				id := ids[rnd.IntN(len(ids))]
-				fork, err := from.Fork(t.Context(), id, nil)
-				require.NoError(t, err)
+				fork := storetest.Fork(t, from, id, nil)
 				forks, want = append(forks, fork), append(want, storetest.Encoded(t, storetest.WantFork(t, from, id).History()))
 				require.Equal(t, session.Ref{Agent: "main", ID: from.Ref().ID}, session.Ref{Agent: storetest.Info(t, fork).Base.Agent, ID: storetest.Info(t, fork).Base.Session})
 				require.Equal(t, storetest.Info(t, fork).Base.Lines, len(storetest.EntryIDs(t, fork))-1)
@@ -175,8 +173,7 @@ func TestFork(t *testing.T) {
 	t.Parallel()
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
 		defer storetest.Close(t, st)
-		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ann", Title: "the base", Labels: []string{"x"}})
-		require.NoError(t, err)
+		s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "ann", Title: "the base", Labels: []string{"x"}})
 		asked := storetest.Add(t, s, transcript.UserText("what is in a.go?"))
 		called := storetest.Add(t, s, storetest.Answer("looking", "a", "b"))
 		keyed, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.ToolResult("a", "one"))
@@ -189,8 +186,7 @@ func TestFork(t *testing.T) {
 		before := storetest.History(t, s)
 
 		fork := func(from *session.Session, id string, opts *session.CreateOptions) *session.Session {
-			f, err := from.Fork(t.Context(), id, opts)
-			require.NoError(t, err)
+			f := storetest.Fork(t, from, id, opts)
 			return f
 		}
 		for _, id := range append(slices.Clone(called), keyed.IDs...) { // a call is open
@@ -215,8 +211,7 @@ func TestFork(t *testing.T) {
 
 		require.Equal(t, before, storetest.History(t, s))
 		for filter, want := range map[string]session.ListOptions{"parent": {Parent: s.Ref()}, "base": {Base: s.Ref(), Key: session.Key{Agent: "main"}}} {
-			infos, err := st.List(t.Context(), &want)
-			require.NoError(t, err)
+			infos := storetest.List(t, st, &want)
 			require.True(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == "branch" }), filter)
 			require.False(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == s.Ref().ID }), filter)
 		}
@@ -244,14 +239,12 @@ func TestForkDescent(t *testing.T) {
 		for range 3 {
 			ids := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
 			want = append(want, transcript.Link{Agent: "main", Session: s.Ref().ID, Entry: ids[0]})
-			fork, err := s.Fork(t.Context(), ids[0], nil)
-			require.NoError(t, err)
+			fork := storetest.Fork(t, s, ids[0], nil)
 			require.Equal(t, want, storetest.Info(t, fork).Descent)
 			require.NoError(t, st.Delete(t.Context(), s.Ref()))
 			s = fork
 		}
-		infos, err := st.List(t.Context(), nil)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, nil)
 		require.Len(t, infos, 1)
 		require.Equal(t, want, infos[0].Descent)
 		header, ok := storetest.Entries(t, s)[0].Body.(transcript.Header)
@@ -266,12 +259,10 @@ func TestForkMeta(t *testing.T) {
 	t.Parallel()
 	storetest.EachFollowed(t, func(t *testing.T, st *session.Store) {
 		defer storetest.Close(t, st)
-		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ann"})
-		require.NoError(t, err)
+		s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "ann"})
 		ids := storetest.Add(t, s, transcript.UserText("one"), transcript.Meta{Labels: []string{"x"}, Keep: new(true)})
 		for _, owner := range []string{"", "eve"} {
-			f, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Owner: owner})
-			require.NoError(t, err)
+			f := storetest.Fork(t, s, ids[0], &session.CreateOptions{Owner: owner})
 			info := storetest.Info(t, f)
 			require.Equal(t, cmp.Or(owner, "ann"), info.Owner)
 			require.Equal(t, owner == "", info.Current, "a fork for another owner is not current")
@@ -309,8 +300,7 @@ func TestForkBytes(t *testing.T) {
 		}
 	}
 	before := written(t, dir)
-	f, err := s.Fork(t.Context(), last[0], nil)
-	require.NoError(t, err)
+	f := storetest.Fork(t, s, last[0], nil)
 	more := written(t, dir) - before
 	t.Logf("of %d bytes %d are live; the fork has written %d", all, live, more)
 	require.LessOrEqual(t, more, int64(live)+4<<10)
@@ -343,13 +333,11 @@ func TestForkAndCreateUnreadable(t *testing.T) {
 		b.BeforeScan = func(session.Ref) error { return broken }
 		return nil
 	}
-	fork, err := s.Fork(t.Context(), ids[1], nil)
-	require.NoError(t, err)
+	fork := storetest.Fork(t, s, ids[1], nil)
 	require.ErrorIs(t, storetest.ErrOf(fork.History(t.Context())), broken)
 	b.BeforeScan = nil
 	require.Equal(t, storetest.History(t, s), storetest.History(t, fork))
-	other, err := st.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	other := storetest.Create(t, st, storetest.CLI, nil)
 	require.ErrorIs(t, storetest.ErrOf(other.History(t.Context())), broken)
 	b.BeforeScan = nil
 	storetest.Add(t, other, transcript.UserText("one"))

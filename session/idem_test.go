@@ -16,7 +16,6 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -185,19 +184,6 @@ func TestKeyOfOtherContent(t *testing.T) {
 	require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
 }
 
-// cancelling is a driver that cancels the context of the caller when an append
-// has ended.
-type cancelling struct {
-	driver.Driver
-	cancel context.CancelFunc
-}
-
-func (d *cancelling) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	res, err := d.Driver.Append(ctx, ref, lines, at, decide)
-	d.cancel()
-	return res, err
-}
-
 // A caller that gives up during the search for a repeated append gets no report
 // that its entries were rewound.
 func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
@@ -206,12 +192,12 @@ func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
 	defer storetest.Close(t, first)
 	done, err := storetest.Load(t, first, storetest.CLI).AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"))
 	require.NoError(t, err)
-	d := &cancelling{Driver: mem}
+	d := &storetest.Between{Driver: mem}
 	st := session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
 	ctx, cancel := context.WithCancel(t.Context())
-	d.cancel = cancel
+	d.AfterAppend = func(session.Ref) error { cancel(); return nil }
 	again, err := s.AppendIf(ctx, session.Cond{Idem: "key"}, transcript.UserText("q"))
 	require.NoError(t, err)
 	require.Equal(t, session.Appended{IDs: done.IDs, Repeated: true}, again)
@@ -290,8 +276,7 @@ func TestHeldKeyWhileOthersCome(t *testing.T) {
 	require.NoError(t, err)
 	storetest.Add(t, s, transcript.Rewind{To: at})
 	end := storetest.Add(t, s, transcript.UserText("on"), storetest.Answer("end"))[1]
-	f, err := s.Fork(t.Context(), end, nil)
-	require.NoError(t, err)
+	f := storetest.Fork(t, s, end, nil)
 	var wg sync.WaitGroup
 	for w := range 2 {
 		wg.Go(func() {

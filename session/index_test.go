@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -18,7 +17,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -36,8 +34,7 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("spoilt\n"), 0o600))
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1)
 	got := infos[0]
 	require.Equal(t, "a title", got.Title)
@@ -45,7 +42,7 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	require.Equal(t, 2, got.Messages)
 	require.NotZero(t, got.Tokens)
 	require.True(t, got.UpdatedAt.Equal(want.UpdatedAt))
-	_, err = st.Load(t.Context(), storetest.CLI)
+	_, err := st.Load(t.Context(), storetest.CLI)
 	require.Error(t, err, "the spoilt transcript was loaded")
 }
 
@@ -63,8 +60,7 @@ func TestCorruptIndex(t *testing.T) {
 		require.NoError(t, os.WriteFile(index, []byte(text), 0o600))
 		st = storetest.Open(t, dir, nil)
 		require.Equal(t, s.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
-		infos, err := st.List(t.Context(), nil)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, nil)
 		require.Equal(t, []session.Info{want}, infos, "%q", text)
 		storetest.Close(t, st)
 	}
@@ -79,8 +75,7 @@ func TestOwnerWithoutIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, storetest.Unsynced)
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "ada"})
 	storetest.Close(t, st)
 	for name, find := range map[string]func(t *testing.T, st *session.Store) (*session.Session, error){
 		"in its scope": func(t *testing.T, st *session.Store) (*session.Session, error) {
@@ -112,53 +107,39 @@ func TestOwnerThatTheIndexLacks(t *testing.T) {
 	dir := t.TempDir()
 	d, err := filedriver.Open(dir, &filedriver.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
-	st := session.OpenDriver(rowless{d}, nil)
-	parent, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Owner: "ada"})
-	require.NoError(t, err)
+	st := session.OpenDriver(&storetest.Between{Driver: d, BeforePut: func(session.Ref) error { return syscall.ENOSPC }}, nil)
+	parent := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "ada"})
 	storetest.Add(t, parent, transcript.UserText("hello"))
 	storetest.Close(t, st)
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
 	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
-	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: transcript.Link{Session: parent.Ref().ID}})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, child, &session.CreateOptions{Parent: transcript.Link{Session: parent.Ref().ID}})
 	require.Equal(t, "ada", storetest.Info(t, s).Owner)
 }
-
-// rowless is a driver that cannot put rows.
-type rowless struct{ driver.Driver }
-
-func (rowless) Put(context.Context, driver.Row) error { return syscall.ENOSPC }
 
 // A parent that cannot be read is not taken for one in another store: its child
 // would get no owner. Only a missing parent may be, and a given owner needs no
 // parent.
 func TestOwnerOfAParentThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(unreadable{memdriver.New(nil)}, nil)
+	st := session.OpenDriver(&storetest.Between{Driver: memdriver.New(nil), BeforeGet: func(ref session.Ref) error {
+		if ref.ID == "parent" {
+			return fs.ErrPermission
+		}
+		return nil
+	}}, nil)
 	defer storetest.Close(t, st)
 	child := session.Key{Agent: "main", Channel: "cli", Peer: "child"}
 	parent := transcript.Link{Session: "parent"}
 	_, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
 	require.ErrorIs(t, err, fs.ErrPermission)
-	s, err := st.Create(t.Context(), child, &session.CreateOptions{Parent: parent, Owner: "ada"})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, child, &session.CreateOptions{Parent: parent, Owner: "ada"})
 	require.Equal(t, "ada", storetest.Info(t, s).Owner)
 
 	elsewhere := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, elsewhere)
-	_, err = elsewhere.Create(t.Context(), child, &session.CreateOptions{Parent: parent})
-	require.NoError(t, err)
-}
-
-// unreadable is a driver that cannot read the session "parent".
-type unreadable struct{ driver.Driver }
-
-func (d unreadable) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
-	if ref.ID == "parent" {
-		return driver.Row{}, fs.ErrPermission
-	}
-	return d.Driver.Get(ctx, ref)
+	_ = storetest.Create(t, elsewhere, child, &session.CreateOptions{Parent: parent})
 }
 
 // A transcript that a user puts into the folder, and that one process has found by
@@ -177,8 +158,7 @@ func TestFoundByIDIsListed(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(from, name))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
-	_, err = st.Get(t.Context(), s.Ref())
-	require.NoError(t, err)
+	_ = mustGet(t, st, s.Ref())
 	storetest.Add(t, storetest.Load(t, st, other), transcript.UserText("q"))
 	require.NoError(t, storetest.Load(t, st, other).SetMeta(t.Context(), transcript.Meta{Title: new("t")}))
 	again := storetest.Open(t, dir, storetest.Unsynced)
@@ -194,22 +174,17 @@ func TestUnfinishedCreation(t *testing.T) {
 	storetest.Load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
 	storetest.Close(t, st)
 	folder := filepath.Join(dir, "agents/main")
-	index, err := os.OpenFile(filepath.Join(folder, "sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = index.WriteString(`{"by":12345678,"busy":"never"}` + "\n" + `{"by":12345678,"busy":"renamed"}` + "\n" + `{"by":12345678,"row":{"id":"tor`)
-	require.NoError(t, err)
-	require.NoError(t, index.Close())
+	storetest.AppendText(t, filepath.Join(folder, "sessions.jsonl"), `{"by":12345678,"busy":"never"}`+"\n"+`{"by":12345678,"busy":"renamed"}`+"\n"+`{"by":12345678,"row":{"id":"tor`)
 	header := `{"type":"session","id":"renamed","ts":"2026-11-20T08:00:00Z","v":1,"key":"main:cli:b","gen":1,"created":"2026-11-20T08:00:00Z"}` + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "sessions/renamed.jsonl"), []byte(header), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "sessions/never.jsonl.tmp-0123456789abcdef"), []byte(header[:9]), 0o600))
 
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	_, err = storetest.Current(t.Context(), st, session.Key{Agent: "main", Channel: "cli", Peer: "a"})
+	_, err := storetest.Current(t.Context(), st, session.Key{Agent: "main", Channel: "cli", Peer: "a"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, "renamed", storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}).Ref().ID)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 2)
 }
 
@@ -261,11 +236,9 @@ func TestTitleIsClean(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
 	const given, want = "a\x1b[2J\u202eb\nc", "a[2Jb c"
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Title: given})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Title: given})
 	require.Equal(t, want, storetest.Info(t, s).Title)
-	listed, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	listed := storetest.List(t, st, nil)
 	require.Equal(t, want, listed[0].Title)
 	title := given + "!"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title}))
@@ -317,8 +290,7 @@ func TestSaveTurn(t *testing.T) {
 	st := storetest.Open(t, t.TempDir(), nil)
 	defer storetest.Close(t, st)
 	s := storetest.Load(t, st, storetest.CLI)
-	ids, err := s.Append(t.Context(), transcript.UserText("q"), storetest.Answer("look", "c"), transcript.ToolResult("c", "r"), storetest.Answer("done"))
-	require.NoError(t, err)
+	ids := storetest.Add(t, s, transcript.UserText("q"), storetest.Answer("look", "c"), transcript.ToolResult("c", "r"), storetest.Answer("done"))
 	types, n := "", 0
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
@@ -378,16 +350,13 @@ func TestListTheNewest(t *testing.T) {
 	for name, st := range map[string]*session.Store{"files": storetest.Open(t, dir, opts), "memory": session.OpenDriver(memdriver.New(nil), opts)} {
 		for i := range 60 {
 			key := session.Key{Agent: fmt.Sprint("agent", i%2), Channel: "c", Peer: fmt.Sprint(i % 20)}
-			s, err := st.Create(t.Context(), key, nil)
-			require.NoError(t, err)
+			s := storetest.Create(t, st, key, nil)
 			storetest.Add(t, s, transcript.UserText(fmt.Sprint("number ", i)))
 		}
 		for range 2 { // before and after a restart
-			all, err := st.List(t.Context(), nil)
-			require.NoError(t, err)
+			all := storetest.List(t, st, nil)
 			for _, n := range []int{1, 7, 60, 100} {
-				some, err := st.List(t.Context(), &session.ListOptions{Limit: n})
-				require.NoError(t, err)
+				some := storetest.List(t, st, &session.ListOptions{Limit: n})
 				if a, b := fmt.Sprint(some), fmt.Sprint(all[:min(n, len(all))]); a != b {
 					t.Errorf("%s: the %d newest are\n%s\nwant\n%s", name, n, a, b)
 				}

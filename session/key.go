@@ -18,9 +18,6 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Ref names a session: its ID is unique within its agent.
-type Ref = driver.Ref
-
 // inMain returns a reference with an agent: without one it is "main".
 func inMain(ref Ref) Ref { return Ref{Agent: cmp.Or(ref.Agent, "main"), ID: ref.ID} }
 

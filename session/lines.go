@@ -52,7 +52,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	defer s.appended(ctx, j, &err)
 	j.Entries, err = s.prepared(ctx, entries)
 	if err == nil {
-		err = s.adopt(ctx, j.Entries)
+		err = s.adopt(ctx, t, j)
 	}
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
@@ -60,8 +60,6 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	err = s.submit("append", t, j)
 	return int64(j.Done.End), err
 }
-
-// are written.
 
 func checkReadable(e transcript.Entry) error {
 	if n := len(e.Line()); n > transcript.DefaultMaxLine {
@@ -71,10 +69,11 @@ func checkReadable(e transcript.Entry) error {
 	return err
 }
 
-// adopt gives the session the highest gen of entries that make it current.
-func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
+// adopt gives the session the highest gen of entries that make it current, unless others
+// have appended since.
+func (s *Session) adopt(ctx context.Context, t *live.State, j *live.Job) error {
 	gen := int64(0)
-	for _, e := range entries {
+	for _, e := range j.Entries {
 		if c, ok := e.Body.(transcript.Current); ok {
 			gen = max(gen, c.Gen)
 		}
@@ -86,6 +85,8 @@ func (s *Session) adopt(ctx context.Context, entries []transcript.Entry) error {
 	if err != nil || row.Gen >= gen {
 		return err
 	}
-	_, err = s.store.drv.SetCurrent(ctx, s.ref, gen, nil)
+	if err = t.Unchanged(ctx, j.After); err == nil {
+		_, err = s.store.drv.SetCurrent(ctx, s.ref, gen, nil)
+	}
 	return err
 }

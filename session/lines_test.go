@@ -1,10 +1,8 @@
 package session_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -67,16 +65,13 @@ func TestAppendLinesBehindATornLine(t *testing.T) {
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText("before"))
-			f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-			require.NoError(t, err)
-			_, err = f.WriteString(torn)
-			require.NoError(t, errors.Join(err, f.Close()))
+			storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), torn)
 			at := int64(0)
 			for rec, err := range s.Scan(t.Context(), session.ScanOptions{}) {
 				require.NoError(t, err)
 				at = rec.End
 			}
-			at, err = s.AppendLines(t.Context(), at, ready(1, "one")...)
+			at, err := s.AppendLines(t.Context(), at, ready(1, "one")...)
 			require.NoError(t, err)
 			require.Equal(t, storetest.End(t, s), at)
 		})
@@ -117,8 +112,7 @@ func TestCreateWithHeader(t *testing.T) {
 		Body: transcript.Header{Created: time.Unix(1_600_000_000, 0).UTC(), Meta: transcript.Meta{Title: new("a title")}},
 	}.WithSource([]byte("original"))
 	storetest.Load(t, st, storetest.CLI)
-	s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Header: &header})
 	info := storetest.Info(t, s)
 	require.Equal(t, "given", info.ID)
 	require.True(t, info.Current)
@@ -133,15 +127,14 @@ func TestCreateWithHeader(t *testing.T) {
 	}
 	storetest.Add(t, s, transcript.UserText("hi"))
 
-	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
+	_, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
 	require.ErrorIs(t, err, fs.ErrExist)
 	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &transcript.Entry{ID: "other", Body: transcript.Rewind{To: "given"}}})
 	require.ErrorContains(t, err, "not a header")
 	header.ID = "../out"
 	_, err = st.Create(ctx, storetest.CLI, &session.CreateOptions{Header: &header})
 	require.Error(t, err)
-	infos, err := st.List(ctx, nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 2)
 }
 
@@ -187,5 +180,22 @@ func TestCreateWithGen(t *testing.T) {
 		require.Equal(t, "older", storetest.Load(t, st, storetest.CLI).Ref().ID)
 		require.NoError(t, first.MakeCurrent(ctx))
 		require.Equal(t, first.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
+	})
+}
+
+// Lines that are refused because others have appended make no session current.
+func TestRefusedLinesMakeNothingCurrent(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
+		end := storetest.Info(t, s).End
+		newer := storetest.Create(t, st, storetest.CLI, nil)
+		storetest.Add(t, s, transcript.UserText("in between"))
+		current := transcript.Entry{ID: "c", Time: time.Unix(1_790_000_000, 0), Body: transcript.Current{Gen: 9}}
+		_, err := s.AppendLines(t.Context(), end, current)
+		require.ErrorIs(t, err, session.ErrConflict)
+		require.True(t, storetest.Info(t, newer).Current)
+		_, err = s.AppendLines(t.Context(), storetest.Info(t, s).End, current)
+		require.NoError(t, err)
+		require.True(t, storetest.Info(t, s).Current)
 	})
 }

@@ -96,7 +96,7 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		return nil, nil
 	}
 	if opts.Current && opts.check() == nil { // the key is complete
-		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.Agent, Owner: opts.Owner, Key: opts.String()})
+		row, err := st.currentRow(ctx, driver.KeyRef{Agent: opts.in(), Owner: opts.Owner, Key: opts.String()})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
@@ -155,7 +155,7 @@ func (st *Store) currentRow(ctx context.Context, key driver.KeyRef) (row driver.
 	if err != nil {
 		return row, err
 	}
-	s := &Session{store: st, ref: known.Ref()}
+	s := &Session{st, known.Ref()}
 	err = s.View(ctx, func(v *View) error {
 		row, err = v.row()
 		return err
@@ -259,7 +259,5 @@ func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
 
 // names reports whether a link is to a session. A zero ref matches any link.
 func names(l transcript.Link, ref Ref) bool {
-	return ref == (Ref{}) || ref == linked(l)
+	return ref == (Ref{}) || inMain(ref) == Ref{Agent: l.Agent, ID: l.Session}
 }
-
-func linked(l transcript.Link) Ref { return Ref{Agent: l.Agent, ID: l.Session} }

@@ -29,8 +29,7 @@ func TestListNewestFirst(t *testing.T) {
 	defer storetest.Close(t, st)
 	made := map[string]*session.Session{}
 	for _, id := range []string{"a", "b", "c"} {
-		s, err := st.Create(t.Context(), session.Key{Agent: id, Channel: "c", Peer: "p"}, &session.CreateOptions{ID: id})
-		require.NoError(t, err)
+		s := storetest.Create(t, st, session.Key{Agent: id, Channel: "c", Peer: "p"}, &session.CreateOptions{ID: id})
 		made[id] = s
 	}
 	require.Equal(t, []string{"c", "b", "a"}, storetest.ListIDs(t, st, nil))
@@ -54,8 +53,7 @@ func TestListFilters(t *testing.T) {
 		{Agent: "y", Channel: "mail", Account: "work", Kind: "group", Peer: "bob", Thread: "7"},
 	} {
 		id := fmt.Sprint("s", i)
-		s, err := st.Create(t.Context(), key, &session.CreateOptions{ID: id, Owner: key.Peer, Labels: []string{"l", id}})
-		require.NoError(t, err)
+		s := storetest.Create(t, st, key, &session.CreateOptions{ID: id, Owner: key.Peer, Labels: []string{"l", id}})
 		times[id] = storetest.Info(t, s).UpdatedAt
 	}
 	for _, tt := range []struct {
@@ -104,8 +102,7 @@ func TestListCurrentOfAKey(t *testing.T) {
 			}
 			storetest.Add(t, storetest.Load(t, st, thread), transcript.UserText("the newest"))
 			for _, key := range []session.Key{group, thread} {
-				infos, err := st.List(t.Context(), &session.ListOptions{Key: key, Current: true})
-				require.NoError(t, err)
+				infos := storetest.List(t, st, &session.ListOptions{Key: key, Current: true})
 				require.Len(t, infos, 1)
 				want := storetest.Load(t, st, key)
 				require.Equal(t, storetest.Info(t, want), infos[0])
@@ -113,13 +110,11 @@ func TestListCurrentOfAKey(t *testing.T) {
 					{After: infos[0].Cursor}, {Until: infos[0].UpdatedAt}, {Since: infos[0].UpdatedAt.Add(1)}, {State: session.Archived},
 				} {
 					none.Key, none.Current = key, true
-					infos, err := st.List(t.Context(), &none)
-					require.NoError(t, err)
+					infos = storetest.List(t, st, &none)
 					require.Empty(t, infos)
 				}
 			}
-			infos, err := st.List(t.Context(), &session.ListOptions{Key: group})
-			require.NoError(t, err)
+			infos := storetest.List(t, st, &session.ListOptions{Key: group})
 			require.Len(t, infos, 2, "without Current empty parts match all")
 			require.NoError(t, st.Close())
 		})
@@ -158,8 +153,7 @@ func TestListPages(t *testing.T) {
 		still = false
 		seen := map[session.Ref]int{}
 		for page := 0; ; page++ {
-			infos, err := st.List(t.Context(), &opts)
-			require.NoError(t, err)
+			infos := storetest.List(t, st, &opts)
 			for _, i := range infos {
 				seen[i.Ref]++
 			}
@@ -220,11 +214,9 @@ func TestListCursorIsChecked(t *testing.T) {
 func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, nil)
-	hashed, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: strings.Repeat("A", 100)})
-	require.NoError(t, err)
+	hashed := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: strings.Repeat("A", 100)})
 	storetest.Add(t, hashed, transcript.UserText("hello"))
-	_, err = st.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	_ = storetest.Create(t, st, storetest.CLI, nil)
 	storetest.Close(t, st)
 	files, err := filepath.Glob(filepath.Join(dir, "agents/main/sessions/%41*"))
 	require.NoError(t, err)
@@ -240,8 +232,7 @@ func TestListGoesOnBehindAnUnreadableHeader(t *testing.T) {
 	require.Contains(t, all, filepath.Base(files[0]))
 	var paged []string
 	for after := ""; ; {
-		page, err := st.List(t.Context(), &session.ListOptions{After: after, Limit: 1})
-		require.NoError(t, err)
+		page := storetest.List(t, st, &session.ListOptions{After: after, Limit: 1})
 		if len(page) == 0 {
 			break
 		}
@@ -255,15 +246,14 @@ func TestInfoJSON(t *testing.T) {
 	var e session.Event
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Observe: func(ctx context.Context, got session.Event) context.Context { e = got; return ctx }})
 	defer storetest.Close(t, st)
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "x", Owner: "o", Labels: []string{"l"}, TTL: time.Second})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "x", Owner: "o", Labels: []string{"l"}, TTL: time.Second})
 	storetest.Add(t, s, transcript.UserText("q"))
 	var names map[string]any
 	require.NoError(t, json.Unmarshal([]byte(storetest.JSON(t, storetest.Info(t, s))), &names))
 	for _, name := range []string{"agent", "id", "key", "current", "title", "owner", "labels", "createdAt", "updatedAt", "lastUserAt", "messages", "turns", "tokens", "size", "ttl"} {
 		require.Contains(t, names, name)
 	}
-	_, err = s.AppendIf(t.Context(), session.Cond{Empty: true}, transcript.UserText("q"))
+	_, err := s.AppendIf(t.Context(), session.Cond{Empty: true}, transcript.UserText("q"))
 	require.ErrorIs(t, err, session.ErrConflict)
 	e.Took = 0
 	require.JSONEq(t, fmt.Sprintf(`{"kind":"append","session":{"agent":"main","id":"x"},"error":%q}`, err.Error()), storetest.JSON(t, e))
@@ -288,8 +278,37 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 			require.ErrorContains(t, err, `"jos\xe9" is not valid UTF-8`)
 		}
 	}
-	all, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	all := storetest.List(t, st, nil)
 	require.Len(t, all, 1)
 	require.Empty(t, all[0].Owner)
+}
+
+// A key without an agent is a key of the agent main in a list, as it is for Load.
+func TestListOfAKeyWithoutAnAgent(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		key := session.Key{Channel: "cli", Peer: "u"}
+		s := storetest.Load(t, st, key)
+		require.Equal(t, []string{s.Ref().ID}, storetest.ListIDs(t, st, &session.ListOptions{Key: key, Current: true}))
+	})
+}
+
+// A reference without an agent names a session of the agent main in every method of a store.
+func TestReferenceWithoutAnAgent(t *testing.T) {
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		s := storetest.Load(t, st, storetest.CLI)
+		id := storetest.Add(t, s, transcript.UserText("hi"))[0]
+		ref := session.Ref{ID: s.Ref().ID}
+		child := storetest.Create(t, st, session.Key{Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: ref.ID}})
+		fork := storetest.Fork(t, s, id, &session.CreateOptions{Aside: true})
+		require.Equal(t, []string{child.Ref().ID}, storetest.ListIDs(t, st, &session.ListOptions{Parent: ref}))
+		require.Equal(t, []string{fork.Ref().ID}, storetest.ListIDs(t, st, &session.ListOptions{Base: ref}))
+		for _, err := range st.Scan(t.Context(), ref, session.ScanOptions{}) {
+			require.NoError(t, err)
+		}
+		require.NoError(t, storetest.ErrOf(st.Get(t.Context(), ref)))
+		require.NoError(t, st.SetState(t.Context(), ref, session.Archived, -1))
+		require.NoError(t, st.SetState(t.Context(), ref, session.Live, -1))
+		require.NoError(t, st.DeleteAt(t.Context(), ref, storetest.Info(t, s).End))
+		require.NoError(t, st.Delete(t.Context(), session.Ref{ID: fork.Ref().ID}))
+	})
 }

@@ -24,8 +24,7 @@ func TestMaskedStoreRemembers(t *testing.T) {
 	st := storetest.Open(t, dir, masking(redact.Secrets))
 	require.Empty(t, storetest.Grep(t, dir, "masked"), "a store without a line remembers nothing")
 	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("hello"))
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1, "the note is no session of an application")
 	storetest.Close(t, st)
 
@@ -81,12 +80,10 @@ func TestMaskedStoreOfScopes(t *testing.T) {
 func TestRedactLabels(t *testing.T) {
 	dir := t.TempDir()
 	st := storetest.Open(t, dir, masking(redact.Secrets))
-	_, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Labels: []string{"red", "note: password=" + storetest.Secret}})
-	require.NoError(t, err)
+	_ = storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Labels: []string{"red", "note: password=" + storetest.Secret}})
 	title := "about " + storetest.Secret
 	header := transcript.Entry{ID: "imported", Body: transcript.Header{Version: transcript.Version, Key: storetest.CLI.String(), Gen: 7, Meta: transcript.Meta{Title: &title, Labels: []string{storetest.Secret}}}}
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Header: &header})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Header: &header})
 	info := storetest.Info(t, s)
 	require.Equal(t, "about [masked]", info.Title)
 	require.Equal(t, []string{"[masked]"}, info.Labels)
@@ -96,19 +93,28 @@ func TestRedactLabels(t *testing.T) {
 	require.NotEmpty(t, storetest.Grep(t, dir, "green"))
 }
 
-// noSettings makes no session of the library's own.
-type noSettings struct{ driver.Driver }
-
-func (d noSettings) Create(ctx context.Context, key driver.KeyRef, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
-	if key.Agent == "_settings" {
-		return driver.Row{}, io.ErrShortWrite
-	}
-	return d.Driver.Create(ctx, key, header, more...)
-}
-
 // A store that cannot remember that it masks writes nothing.
 func TestMaskingThatIsNotRemembered(t *testing.T) {
-	st := session.OpenDriver(noSettings{memdriver.New(nil)}, masking(redact.Secrets))
+	st := session.OpenDriver(&storetest.Between{Driver: memdriver.New(nil), BeforeCreate: func(ref session.Ref) error {
+		if ref.Agent == "_settings" {
+			return io.ErrShortWrite
+		}
+		return nil
+	}}, masking(redact.Secrets))
 	require.ErrorIs(t, storetest.ErrOf(st.Load(t.Context(), storetest.CLI)), io.ErrShortWrite)
 	require.Empty(t, storetest.ListIDs(t, st, nil))
+}
+
+// A store remembers that it masks even if the transaction of its first masked write was
+// rolled back.
+func TestMaskingIsRememberedAfterARollback(t *testing.T) {
+	drv := memdriver.New(nil)
+	st := session.OpenDriver(drv, masking(redact.Secrets))
+	note := session.Ref{Agent: "_settings", ID: "masked"}
+	_, err := st.Load(driver.Tentative(t.Context()), storetest.CLI)
+	require.NoError(t, err)
+	require.NoError(t, drv.Delete(t.Context(), driver.Anywhere, note)) // as a rollback does
+	storetest.Add(t, storetest.Load(t, st, storetest.CLI), transcript.UserText("hello"))
+	require.NoError(t, storetest.ErrOf(drv.Get(t.Context(), note)))
+	storetest.Close(t, st)
 }

@@ -128,8 +128,7 @@ func TestAfterTurnFunctions(t *testing.T) {
 		Counter:   storetest.Thousands{},
 	})
 	defer storetest.Close(t, st)
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "id"})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "id"})
 	require.Equal(t, st, s.Store())
 	storetest.Talk(t, s, 0, 12)
 	done, err := s.AfterTurn(t.Context())

@@ -82,8 +82,7 @@ func TestProcessesLoadOneKey(t *testing.T) {
 	require.Len(t, ids, 1)
 	st := storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1)
 }
 
@@ -131,12 +130,10 @@ func TestProcessesAppend(t *testing.T) {
 	wg.Wait()
 	st := storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, keys)
 	for _, info := range infos {
-		s, err := st.Get(t.Context(), info.Ref)
-		require.NoError(t, err)
+		s := mustGet(t, st, info.Ref)
 		checkWriters(t, s, info.Key, writers, each)
 		h, err := s.Health(t.Context())
 		require.NoError(t, err)

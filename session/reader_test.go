@@ -30,11 +30,7 @@ func TestCutBatchOfAnother(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("q"))
 	require.Equal(t, `[u:q]`, shape(t, s))
-	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString(cutBatch)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
+	storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), cutBatch)
 	require.Equal(t, `[u:q][a:half of an answer]`, shape(t, s))
 	tokens := storetest.Info(t, s).Tokens
 	storetest.Close(t, st)
@@ -43,22 +39,10 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1)
 	require.Equal(t, tokens, infos[0].Tokens)
 	require.Equal(t, 2, infos[0].Messages)
-}
-
-// still is a driver on which no call may write to a session.
-type still struct {
-	driver.Driver
-	t *testing.T
-}
-
-func (d still) Update(context.Context, driver.Ref, func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	d.t.Error("a reader settles the session")
-	return driver.Result{}, errNoRead
 }
 
 // A reader takes what a dead writer has left as it is, and writes nothing: neither an
@@ -74,15 +58,12 @@ func TestReadersWriteNothing(t *testing.T) {
 			dir := t.TempDir()
 			drv, err := filedriver.Open(dir, &filedriver.Options{Sync: storetest.Unsynced.Sync})
 			require.NoError(t, err)
-			st := session.OpenDriver(still{drv, t}, storetest.Unsynced)
+			st := session.OpenDriver(drv, storetest.Unsynced)
 			defer storetest.Close(t, st)
 			s := storetest.Load(t, st, storetest.CLI)
 			storetest.Add(t, s, transcript.UserText("q"))
 			path := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl")
-			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-			require.NoError(t, err)
-			_, err = f.WriteString(left.text)
-			require.NoError(t, errors.Join(err, f.Close()))
+			storetest.AppendText(t, path, left.text)
 			before, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.Equal(t, left.shape, shape(t, s))
@@ -110,11 +91,7 @@ func TestAppendBehindAnOpenBatch(t *testing.T) {
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("q"))
 	release := storetest.HoldAppends(t, dir, s)
-	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString(cutBatch)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
+	storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), cutBatch)
 	require.Equal(t, `[u:q]`, shape(t, s))
 	release()
 	storetest.Add(t, s, transcript.UserText("next"))
@@ -238,8 +215,7 @@ func TestListForeignKey(t *testing.T) {
 		{session.ListOptions{Owner: "p"}, 0},
 		{session.ListOptions{Key: session.Key{Channel: "c"}, Owner: "o"}, 0},
 	} {
-		infos, err := st.List(t.Context(), &test.opts)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, &test.opts)
 		require.Len(t, infos, test.want, "%+v", test.opts)
 	}
 }
@@ -284,8 +260,7 @@ func TestLongAgentWithoutIndex(t *testing.T) {
 	require.NoError(t, os.Remove(indexes[0]))
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	require.Len(t, infos, 1)
 	require.Equal(t, ref, infos[0].Ref)
 }

@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,61 +9,52 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// A flaky driver refuses appends after one that it wrote and could not sync,
-// until a Flush that cures has succeeded.
-type flaky struct {
-	driver.Driver
-	fail, failed, stuck bool
-}
-
-func (f *flaky) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, at driver.Cursor, decide func(context.Context, driver.Cursor) ([]driver.Line, error)) (driver.Result, error) {
-	if f.failed {
-		return driver.Result{}, &session.NotDurableError{Refused: true, Err: errors.New("no")}
-	}
-	res, err := f.Driver.Append(ctx, ref, lines, at, decide)
-	if f.fail && err == nil {
-		f.failed = true
-		return driver.Result{}, &session.NotDurableError{Err: errors.New("no")}
-	}
-	return res, err
-}
-
-func (f *flaky) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
-	switch {
-	case cure && f.stuck:
-		return errors.New("still no")
-	case cure:
-		f.failed = false
-	case f.failed:
-		return &session.NotDurableError{Refused: true, Err: errors.New("no")}
-	}
-	return f.Driver.Flush(ctx, ref, cure)
-}
-
+// After a failed sync a session refuses appends until Recover has succeeded.
 func TestRecover(t *testing.T) {
-	drv := &flaky{Driver: memdriver.New(nil)}
-	st := session.OpenDriver(drv, nil)
+	fail, failed, stuck := false, false, false
+	refuse := func() error {
+		if failed {
+			return &session.NotDurableError{Refused: true, Err: errors.New("no")}
+		}
+		return nil
+	}
+	st := session.OpenDriver(&storetest.Between{
+		Driver:       memdriver.New(nil),
+		BeforeAppend: func(session.Ref) error { return refuse() },
+		AfterAppend: func(session.Ref) error {
+			if failed = fail; failed {
+				return &session.NotDurableError{Err: errors.New("no")}
+			}
+			return nil
+		},
+		BeforeFlush: func(cure bool) error {
+			if cure && stuck {
+				return errors.New("still no")
+			}
+			failed = failed && !cure
+			return refuse()
+		},
+	}, nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("one"))
-	drv.fail = true
+	fail = true
 	_, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("two"))
 	if e, ok := errors.AsType[*session.NotDurableError](err); !ok || e.Refused {
 		t.Fatalf("Append = %v", err)
 	}
-	drv.fail = false
+	fail = false
 	_, err = s.Append(t.Context(), transcript.UserText("no"))
 	require.Error(t, err, "an append was not refused")
-	drv.stuck = true
+	stuck = true
 	err = s.Recover(t.Context())
 	if e, ok := errors.AsType[*session.Error](err); !ok || e.Op != "recover" || e.Session != s.Ref() {
 		t.Errorf("Recover that fails = %v", err)
 	}
-	drv.stuck = false
+	stuck = false
 	require.NoError(t, s.Recover(t.Context()))
 	// The state was read anew, before any other call.
 	require.Equal(t, 2, storetest.Info(t, s).Turns)

@@ -28,8 +28,7 @@ func TestRedactEverywhere(t *testing.T) {
 	st := storetest.Open(t, dir, masking(redact.Secrets))
 	ctx := t.Context()
 	title := "about " + storetest.Secret
-	s, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Title: title})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Title: title})
 	image := transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: "https://u:" + storetest.Secret + "@h/x.png"}}
 	document := transcript.DocumentBlock{Source: transcript.Source{Type: "text", MediaType: "text/plain", Data: storetest.Secret}, Title: storetest.Secret, Context: storetest.Secret}
 	ext := transcript.Extra{"ext": json.RawMessage(`{"item":{"id":"i","text":"` + storetest.Secret + `"}}`), "cited_text": json.RawMessage(`"` + storetest.Secret + `"`)}
@@ -48,7 +47,7 @@ func TestRedactEverywhere(t *testing.T) {
 		transcript.ToolCallBlock{ID: "c3", Name: "run", Input: json.RawMessage(`{"password":"Hunter27`)},
 	}}}, transcript.ToolError("c3", storetest.Secret))
 	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: &title}))
-	_, err = s.Update(ctx, "set value", func(*session.View) ([]transcript.Item, error) {
+	_, err := s.Update(ctx, "set value", func(*session.View) ([]transcript.Item, error) {
 		return []transcript.Item{transcript.Value{Name: "a", Value: json.RawMessage(`{"token":"` + storetest.Secret + `"}`)}}, nil
 	})
 	require.NoError(t, err)

@@ -108,7 +108,7 @@ const putAwayTries = 3
 // markTrashed appends the time when a session was trashed, or 0 for another state,
 // and returns the new end unless at is negative.
 func (st *Store) markTrashed(ctx context.Context, ref Ref, to State, at int64) (int64, error) {
-	s, now, m := &Session{store: st, ref: ref}, st.opts.Now(), transcript.Meta{Trashed: new(int64)}
+	s, now, m := &Session{st, ref}, st.opts.Now(), transcript.Meta{Trashed: new(int64)}
 	if to == Trashed {
 		*m.Trashed = max(now.Unix(), 1)
 	}

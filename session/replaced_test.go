@@ -149,30 +149,26 @@ func TestDeletedWhileOthersWait(t *testing.T) {
 		require.NoError(t, <-deleted)
 		require.ErrorIs(t, (<-plain).err, fs.ErrNotExist)
 		require.ErrorIs(t, (<-keyed).err, fs.ErrNotExist)
-		theirs, err := st.Get(t.Context(), s.Ref())
-		require.NoError(t, err)
+		theirs := mustGet(t, st, s.Ref())
 		require.Len(t, storetest.Lines(t, theirs), 1)
 	})
 }
 
-// replacedScans makes scans fail as if the transcript was replaced.
-type replacedScans struct {
-	driver.Driver
-	fail atomic.Int32 // how many
-}
-
-func (d *replacedScans) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	if d.fail.Add(-1) < 0 {
-		return d.Driver.Scan(ctx, ref, from, dir, keep)
-	}
-	return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, driver.ErrReplaced) }
+// replacedScans returns a driver whose next scans fail as if the transcript was replaced.
+func replacedScans(fail *atomic.Int32) driver.Driver {
+	return &storetest.Between{Driver: memdriver.New(nil), BeforeScan: func(session.Ref) error {
+		if fail.Add(-1) < 0 {
+			return nil
+		}
+		return driver.ErrReplaced
+	}}
 }
 
 // A loop that follows a session reads again if another process replaces the transcript
 // while it looks whether the session is still the same.
 func TestFollowReplacedTwice(t *testing.T) {
-	drv := &replacedScans{Driver: memdriver.New(nil)}
-	s := storetest.Load(t, session.OpenDriver(drv, nil), storetest.CLI)
+	var fail atomic.Int32
+	s := storetest.Load(t, session.OpenDriver(replacedScans(&fail), nil), storetest.CLI)
 	want := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
 	var got []string
 	for e, err := range s.Follow(t.Context(), "") {
@@ -185,7 +181,7 @@ func TestFollowReplacedTwice(t *testing.T) {
 		}
 		if len(got) == 2 {
 			want = append(want, storetest.Add(t, s, transcript.UserText("three"))...)
-			drv.fail.Store(2)
+			fail.Store(2)
 		}
 	}
 	require.Equal(t, want, got)
@@ -194,12 +190,12 @@ func TestFollowReplacedTwice(t *testing.T) {
 // A loop begins however often that happens, up to a limit, after which the transcript
 // counts as cut.
 func TestFollowReplacedAtFirst(t *testing.T) {
-	drv := &replacedScans{Driver: memdriver.New(nil)}
-	s := storetest.Load(t, session.OpenDriver(drv, nil), storetest.CLI)
+	var fail atomic.Int32
+	s := storetest.Load(t, session.OpenDriver(replacedScans(&fail), nil), storetest.CLI)
 	ids := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
 	for _, after := range []string{"", ids[0]} {
 		for fails := range int32(8) {
-			drv.fail.Store(fails)
+			fail.Store(fails)
 			f := follow(t, s, after)
 			if fails >= 4 {
 				f.wantEnd(session.ErrReplaced)

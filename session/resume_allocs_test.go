@@ -34,8 +34,7 @@ func TestResumeCostsItsHistory(t *testing.T) {
 			}
 			st := storetest.Open(t, dir, storetest.Unsynced)
 			defer storetest.Close(t, st)
-			s, err := st.Get(t.Context(), ref)
-			require.NoError(t, err)
+			s = mustGet(t, st, ref)
 			h, err := s.History(t.Context())
 			require.NoError(t, err)
 			require.Len(t, h.Messages, 2)

@@ -34,8 +34,7 @@ func TestResumeOfABrokenTranscript(t *testing.T) {
 		path, ref := filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), s.Ref()
 		storetest.Close(t, st)
 		reads := storetest.Open(t, dir, storetest.Unsynced)
-		reader, err := reads.Get(t.Context(), ref)
-		require.NoError(t, err)
+		reader := mustGet(t, reads, ref)
 		b := &brokenLines{rnd: rnd, ids: []string{s.Ref().ID}}
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		require.NoError(t, err)
@@ -51,8 +50,7 @@ func TestResumeOfABrokenTranscript(t *testing.T) {
 				storetest.LoseIndex(t, dir)
 			}
 			st = storetest.Open(t, dir, storetest.Unsynced)
-			s, err = st.Get(t.Context(), ref)
-			require.NoError(t, err)
+			s = mustGet(t, st, ref)
 			storetest.CompareWithWhole(t, where, s, 0)
 			info := storetest.Info(t, s)
 			storetest.Close(t, st)

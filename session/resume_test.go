@@ -40,8 +40,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	d := &storetest.CountingDriver{Driver: memdriver.Reopen(mem)}
 	st = session.OpenDriver(d, nil)
 	defer storetest.Close(t, st)
-	s, err := st.Get(t.Context(), ref)
-	require.NoError(t, err)
+	s = mustGet(t, st, ref)
 	if got := storetest.Request(t, s); got != want || storetest.Turns(t, s) != 403 {
 		t.Errorf("%d turns, the request is\n%s\nit was\n%s", storetest.Turns(t, s), got, want)
 	}
@@ -145,8 +144,7 @@ func TestResumeWithoutIndex(t *testing.T) {
 	require.NoError(t, err)
 	d := &storetest.CountingDriver{Driver: files}
 	st = session.OpenDriver(d, nil)
-	s, err = st.Get(t.Context(), ref)
-	require.NoError(t, err)
+	s = mustGet(t, st, ref)
 	if got := storetest.Request(t, s); got != want || storetest.Turns(t, s) != turns {
 		t.Errorf("%d turns, want %d, the request is\n%s\nit was\n%s", storetest.Turns(t, s), turns, got, want)
 	}
@@ -175,7 +173,6 @@ func TestInfoWithoutIndex(t *testing.T) {
 	storetest.LoseIndex(t, dir)
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	s, err := st.Get(t.Context(), ref)
-	require.NoError(t, err)
+	s = mustGet(t, st, ref)
 	require.Equal(t, fmt.Sprint(info), fmt.Sprint(storetest.Info(t, s)))
 }

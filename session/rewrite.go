@@ -21,7 +21,8 @@ import (
 // of the old lines that the new lines lack. The filters have removed the data that lines
 // no longer need, see [Filter].Sweep. If that fails or a process dies half way, call
 // Rewrite again, with a change that writes nothing. Until Rewrite returns, no process can
-// append. All other users of the session get [ErrReplaced] once.
+// append. All other users of the session get [ErrReplaced] once. In files Rewrite waits ten
+// seconds for the append lock. If another process keeps it, the error matches [ErrBusy].
 //
 // An archived session gives [ErrArchived]. The owner in the header stays as it is. A
 // driver that is not a [driver.Rewriter] gives an error that matches
@@ -108,12 +109,11 @@ func (s *Session) rewrite(ctx context.Context, change func(iter.Seq2[transcript.
 // sweepErased has the filters remove data that no line of the session still needs, while
 // no other call can append to it.
 func (s *Session) sweepErased(ctx context.Context) error {
-	all := filters(s.store.opts.Filters)
-	if !all.sweeps() {
+	if !sweeping(s.store.opts.Filters) {
 		return nil
 	}
 	_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Anywhere, func(ctx context.Context, _ driver.Cursor) ([]driver.Line, error) {
-		return nil, all.sweep(ctx, s.ref, func(yield func(transcript.Entry, error) bool) {
+		return nil, sweep(ctx, s.store.opts.Filters, s.ref, func(yield func(transcript.Entry, error) bool) {
 			for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward, nil) {
 				if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
 					return

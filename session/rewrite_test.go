@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -95,8 +94,7 @@ func TestRewriteRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ada", ada.Owner())
 	require.Empty(t, st.Owner())
-	s, err := ada.Create(t.Context(), storetest.CLI, nil)
-	require.NoError(t, err)
+	s := storetest.Create(t, ada, storetest.CLI, nil)
 	storetest.Add(t, s, transcript.UserText("Hello."))
 	before := storetest.Lines(t, s)
 	given := mapped(func(e transcript.Entry) transcript.Entry {
@@ -114,8 +112,7 @@ func TestRewriteRefuses(t *testing.T) {
 	require.ErrorIs(t, s.Rewrite(t.Context(), same), session.ErrArchived)
 	require.NoError(t, st.SetState(t.Context(), s.Ref(), session.Live, -1))
 	plain := session.OpenDriver(struct{ driver.Driver }{mem}, nil)
-	there, err := plain.Get(t.Context(), s.Ref())
-	require.NoError(t, err)
+	there := mustGet(t, plain, s.Ref())
 	require.ErrorIs(t, there.Rewrite(t.Context(), same), errors.ErrUnsupported)
 	require.NoError(t, st.Delete(t.Context(), s.Ref()))
 	require.ErrorIs(t, s.Rewrite(t.Context(), same), fs.ErrNotExist)
@@ -145,19 +142,16 @@ func TestAgentsOfTheLibrary(t *testing.T) {
 	for _, owner := range []string{"ada", "bert"} {
 		scope, err := st.Scope(owner)
 		require.NoError(t, err)
-		s, err := scope.Create(ctx, session.Key{Agent: "_erase"}, &session.CreateOptions{ID: owner})
-		require.NoError(t, err)
+		s := storetest.Create(t, scope, session.Key{Agent: "_erase"}, &session.CreateOptions{ID: owner})
 		storetest.Add(t, s, transcript.Custom{Name: "erase", Data: []byte(`{}`)})
 		refs = append(refs, s.Ref())
 		_, err = scope.Create(ctx, session.Key{Agent: "_erase"}, &session.CreateOptions{ID: owner})
 		require.ErrorIs(t, err, fs.ErrExist)
 	}
 	own := storetest.Load(t, st, storetest.CLI)
-	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
-	require.NoError(t, err)
+	infos := storetest.List(t, st, &session.ListOptions{State: session.AnyState})
 	require.Len(t, infos, 1)
-	infos, err = st.List(ctx, &session.ListOptions{Key: session.Key{Agent: "_erase"}})
-	require.NoError(t, err)
+	infos = storetest.List(t, st, &session.ListOptions{Key: session.Key{Agent: "_erase"}})
 	require.Len(t, infos, 2)
 	for _, info := range infos {
 		require.True(t, slices.Contains(refs, info.Ref))
@@ -180,6 +174,35 @@ func mustGet(t *testing.T, st *session.Store, ref session.Ref) *session.Session 
 	return s
 }
 
+// The context of a repair outlives the locks of the call that has made it.
+func TestContextOfARepair(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, s *session.Session) error{
+		"rewrite": func(ctx context.Context, s *session.Session) error { return s.Rewrite(ctx, eraseWord) },
+		"archive": func(ctx context.Context, s *session.Session) error {
+			return s.Store().SetState(ctx, s.Ref(), session.Archived, -1)
+		},
+		"make current": func(ctx context.Context, s *session.Session) error { return s.MakeCurrent(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, repairs := t.TempDir(), 0
+			st := storetest.Open(t, dir, &session.Options{Observe: func(ctx context.Context, e session.Event) context.Context {
+				if e.Kind == session.EventRepair && e.Tail.Size > 0 {
+					repairs++
+					require.NoError(t, ctx.Err())
+				}
+				return ctx
+			}})
+			s := storetest.Load(t, st, storetest.CLI)
+			storetest.Add(t, s, transcript.UserText(storetest.Word), storetest.Answer("ok"))
+			require.NoError(t, storetest.ErrOf(st.Create(t.Context(), storetest.CLI, nil)))
+			storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), `{"type":"us`)
+			require.NoError(t, call(t.Context(), s))
+			require.Equal(t, 1, repairs)
+			storetest.Close(t, st)
+		})
+	}
+}
+
 // The observer is told of a repair without a lock: it may append to the session.
 func TestRewriteTellsWithoutALock(t *testing.T) {
 	dir := t.TempDir()
@@ -195,10 +218,7 @@ func TestRewriteTellsWithoutALock(t *testing.T) {
 	defer storetest.Close(t, st)
 	s = storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText(storetest.Word), storetest.Answer("ok"))
-	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString(`{"type":"us`)
-	require.NoError(t, errors.Join(err, f.Close()))
+	storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), `{"type":"us`)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, s.Rewrite(ctx, eraseWord))

@@ -40,48 +40,40 @@ func (s *Session) Scan(ctx context.Context, opts ScanOptions) iter.Seq2[transcri
 // Scan is [Session.Scan] by name, for programs that read many sessions: a [Store.Get]
 // for each may cost more.
 func (st *Store) Scan(ctx context.Context, ref Ref, opts ScanOptions) iter.Seq2[transcript.Record, error] {
+	ref = inMain(ref)
 	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range st.records(ctx, ref, opts) {
-			if !yield(rec, st.wrap("read", ref, err)) {
-				return
+		o := opts
+		fail := func(err error) { yield(transcript.Record{}, st.wrap("read", ref, err)) }
+		own := func() (err error) { // leaves out copied lines
+			if o.Own {
+				o.Own = false
+				var place int64
+				place, err = st.ownLines(ctx, ref)
+				o.From = max(o.From, place)
 			}
+			return err
 		}
-	}
-}
-
-// records is Scan without the session in its errors.
-func (st *Store) records(ctx context.Context, ref Ref, o ScanOptions) iter.Seq2[transcript.Record, error] {
-	return func(yield func(transcript.Record, error) bool) {
-		o := o
-		own := func() bool { // leaves out copied lines
-			if !o.Own {
-				return true
-			}
-			place, err := st.ownLines(ctx, ref)
-			o.From, o.Own = max(o.From, place), false
-			return err == nil || yield(transcript.Record{}, err) && false
+		err := st.check(ctx, ref)
+		if err == nil && !o.Backward {
+			err = own()
 		}
-		if err := st.check(ctx, ref); err != nil {
-			yield(transcript.Record{}, err)
-			return
-		}
-		if !o.Backward && !own() {
+		if err != nil {
+			fail(err)
 			return
 		}
 		for rec, err := range o.scan(ctx, st.drv, ref) {
-			if err == nil && !own() { // backward: a search without a hit never asks
+			if err == nil {
+				err = own() // backward: a search without a hit never asks
+			}
+			if err != nil {
+				fail(err)
 				return
 			}
-			if err == nil {
-				tooEarly, tooLate := rec.Offset < o.From, o.To > 0 && rec.Offset >= o.To
-				if tooEarly && o.Backward || tooLate && !o.Backward {
-					return
-				}
-				if tooEarly || tooLate || !o.wants(rec) {
-					continue
-				}
+			tooEarly, tooLate := rec.Offset < o.From, o.To > 0 && rec.Offset >= o.To
+			if tooEarly && o.Backward || tooLate && !o.Backward {
+				return
 			}
-			if !yield(rec, err) {
+			if !tooEarly && !tooLate && o.wants(rec) && !yield(rec, nil) {
 				return
 			}
 		}

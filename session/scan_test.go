@@ -21,8 +21,7 @@ func TestScanOwn(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	s := storetest.Load(t, st, storetest.CLI)
 	ids := storetest.Add(t, s, transcript.UserText("one"), storetest.Answer("two"))
-	fork, err := s.Fork(t.Context(), ids[1], nil)
-	require.NoError(t, err)
+	fork := storetest.Fork(t, s, ids[1], nil)
 	own := storetest.Add(t, fork, transcript.UserText("three"))
 	for _, backward := range []bool{false, true} {
 		texts := func(s *session.Session) (found []string) {
@@ -48,8 +47,7 @@ func TestScanOptions(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.AppendLines(t.Context(), storetest.End(t, s), odd)
 		require.NoError(t, err)
-		fork, err := s.Fork(t.Context(), ids[1], nil)
-		require.NoError(t, err)
+		fork := storetest.Fork(t, s, ids[1], nil)
 		storetest.Add(t, fork, transcript.UserText("one"), storetest.Answer("four"))
 		for _, s := range []*session.Session{s, fork} {
 			var all []transcript.Record

@@ -23,47 +23,27 @@ import (
 // that is not in the table fails the test.
 func TestScope(t *testing.T) {
 	t.Parallel()
-	for name, opened := range map[string]func(t *testing.T) *session.Store{
-		"files":  func(t *testing.T) *session.Store { t.Helper(); return storetest.Open(t, storetest.Scratch(t), nil) },
-		"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			st := opened(t)
-			defer storetest.Close(t, st)
-			ada, err := st.Scope("ada")
-			require.NoError(t, err)
-			bert, err := st.Scope("bert")
-			require.NoError(t, err)
-			theirs := storetest.Load(t, bert, storetest.CLI)
-			storetest.Add(t, theirs, transcript.UserText("bert says "+storetest.Word), transcript.AssistantText("Yes."))
-			require.NoError(t, theirs.SetMeta(t.Context(), transcript.Meta{Title: new("bert's title")}))
-			require.Equal(t, "bert", storetest.Info(t, theirs).Owner)
-			nobodys := storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
-			storetest.Add(t, nobodys, transcript.UserText("nobody says "+storetest.Word))
-			mine := storetest.Load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"})
-			storetest.Add(t, mine, transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
-			before := append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...)
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		ada, theirs, nobodys := storetest.Owned(t, st)
+		before := append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...)
 
-			methods := scopeMethods()
-			for m := range reflect.TypeFor[*session.Store]().Methods() {
-				require.Contains(t, methods, m.Name, "what does a scope make of this method?")
-			}
-			for name, call := range methods {
-				for _, s := range []*session.Session{theirs, nobodys} {
-					if call != nil {
-						call(t, ada, s)
-					}
+		methods := scopeMethods()
+		for m := range reflect.TypeFor[*session.Store]().Methods() {
+			require.Contains(t, methods, m.Name, "what does a scope make of this method?")
+		}
+		for name, call := range methods {
+			for _, s := range []*session.Session{theirs, nobodys} {
+				if call != nil {
+					call(t, ada, s)
 				}
-				require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
-				require.Equal(t, theirs.Ref(), storetest.Load(t, bert, storetest.CLI).Ref(), name)
-				require.True(t, storetest.Info(t, nobodys).Current, name)
 			}
-			infos, err := st.List(t.Context(), nil)
-			require.NoError(t, err)
-			require.Len(t, infos, 3, "one was made or deleted")
-		})
-	}
+			require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
+			require.Equal(t, theirs.Ref(), storetest.Load(t, theirs.Store(), storetest.CLI).Ref(), name)
+			require.True(t, storetest.Info(t, nobodys).Current, name)
+		}
+		infos := storetest.List(t, st, nil)
+		require.Len(t, infos, 3, "one was made or deleted")
+	})
 }
 
 // scopeMethods try each method of a scope on another owner's session.
@@ -144,12 +124,10 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			absent(t, scope.Delete(t.Context(), s.Ref()))
 		},
 		"List": func(t *testing.T, scope *session.Store, s *session.Session) {
-			current, err := scope.List(t.Context(), &session.ListOptions{Key: key(t, s), Current: true})
-			require.NoError(t, err)
+			current := storetest.List(t, scope, &session.ListOptions{Key: key(t, s), Current: true})
 			require.Empty(t, current)
 			for _, opts := range []*session.ListOptions{nil, {Key: session.Key{Agent: "main"}, Limit: 1}, {Owner: "bert"}} {
-				infos, err := scope.List(t.Context(), opts)
-				require.NoError(t, err)
+				infos := storetest.List(t, scope, opts)
 				for _, info := range infos {
 					require.Equal(t, "ada", info.Owner)
 				}
@@ -175,8 +153,7 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			again, err := scope.Scope("ada")
 			require.NoError(t, err)
-			infos, err := again.List(t.Context(), nil)
-			require.NoError(t, err)
+			infos := storetest.List(t, again, nil)
 			require.Len(t, infos, 1)
 			for _, owner := range []string{"", "\xff", strings.Repeat("x", 513)} {
 				_, err := scope.Scope(owner)
@@ -218,8 +195,7 @@ func TestScopedSession(t *testing.T) {
 	s := storetest.Load(t, ada, storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
 	lines := storetest.Lines(t, s)
-	theirs, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{Owner: "bert"})
-	require.NoError(t, err)
+	theirs := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Owner: "bert"})
 	end := int64(0)
 	for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
 		require.NoError(t, err)
@@ -249,11 +225,9 @@ func TestScopedSession(t *testing.T) {
 	_, err = s.LockTurn(over, true)
 	require.ErrorIs(t, err, session.ErrBusy)
 	require.ErrorIs(t, err, context.Canceled)
-	fork, err := s.Fork(ctx, head, nil)
-	require.NoError(t, err)
+	fork := storetest.Fork(t, s, head, nil)
 	require.Equal(t, "ada", storetest.Info(t, fork).Owner)
-	child, err := st.Create(ctx, session.Key{Agent: "main", Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: s.Ref().ID, Entry: head}})
-	require.NoError(t, err)
+	child := storetest.Create(t, st, session.Key{Agent: "main", Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: s.Ref().ID, Entry: head}})
 	require.Equal(t, "ada", storetest.Info(t, child).Owner, "children inherit the owner")
 	require.NoError(t, s.MakeCurrent(ctx))
 }
@@ -261,70 +235,60 @@ func TestScopedSession(t *testing.T) {
 // A handle of a scope does not reach a session of another owner that now has its ID.
 func TestScopedHandleOfAnID(t *testing.T) {
 	t.Parallel()
-	for name, opened := range map[string]func(t *testing.T) *session.Store{
-		"files":  func(t *testing.T) *session.Store { t.Helper(); return storetest.Open(t, storetest.Scratch(t), nil) },
-		"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			st := opened(t)
-			defer storetest.Close(t, st)
-			ctx := t.Context()
-			ada, err := st.Scope("ada")
-			require.NoError(t, err)
-			s, err := ada.Create(ctx, storetest.CLI, &session.CreateOptions{ID: "x"})
-			require.NoError(t, err)
-			storetest.Add(t, s, transcript.UserText("hello"))
-			require.NoError(t, ada.Delete(ctx, s.Ref()))
-			theirs, err := st.Create(ctx, storetest.CLI, &session.CreateOptions{ID: "x", Owner: "bert"})
-			require.NoError(t, err)
-			ids := storetest.Add(t, theirs, transcript.UserText("bert says "+storetest.Word))
-			want := storetest.Lines(t, theirs)
-			tail := func(seq iter.Seq2[transcript.Entry, error]) error {
-				for _, err := range seq {
-					return err
-				}
-				return nil
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		ctx := t.Context()
+		ada, err := st.Scope("ada")
+		require.NoError(t, err)
+		s := storetest.Create(t, ada, storetest.CLI, &session.CreateOptions{ID: "x"})
+		storetest.Add(t, s, transcript.UserText("hello"))
+		require.NoError(t, ada.Delete(ctx, s.Ref()))
+		theirs := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "x", Owner: "bert"})
+		ids := storetest.Add(t, theirs, transcript.UserText("bert says "+storetest.Word))
+		want := storetest.Lines(t, theirs)
+		tail := func(seq iter.Seq2[transcript.Entry, error]) error {
+			for _, err := range seq {
+				return err
 			}
-			none := func(iter.Seq2[transcript.Record, error], func(transcript.Entry) error) error { return nil }
-			for call, try := range map[string]func() error{
-				"History":    func() error { return storetest.ErrOf(s.History(ctx)) },
-				"Info":       func() error { return storetest.ErrOf(s.Info(ctx)) },
-				"View":       func() error { return s.View(ctx, func(*session.View) error { return nil }) },
-				"Pending":    func() error { return storetest.ErrOf(s.Pending(ctx)) },
-				"Health":     func() error { return storetest.ErrOf(s.Health(ctx)) },
-				"Where":      func() error { return storetest.ErrOf(s.Where(ctx, ids[0])) },
-				"Entries":    func() error { return tail(s.Entries(ctx, "")) },
-				"Entries on": func() error { return tail(s.Entries(ctx, ids[0])) },
-				"Follow":     func() error { return tail(s.Follow(ctx, "")) },
-				"Append":     func() error { return storetest.ErrOf(s.Append(ctx, transcript.UserText("mine"))) },
-				"AppendIf": func() error {
-					return storetest.ErrOf(s.AppendIf(ctx, session.Cond{Head: ids[0]}, transcript.UserText("mine")))
-				},
-				"AppendLines of a gen": func() error {
-					return storetest.ErrOf(s.AppendLines(ctx, 0, transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}}))
-				},
-				"AppendLines": func() error { return storetest.ErrOf(s.AppendLines(ctx, 0)) },
-				"SetMeta":     func() error { return s.SetMeta(ctx, transcript.Meta{Title: new("mine")}) },
-				"Rewind":      func() error { return s.Rewind(ctx, s.Ref().ID) },
-				"Fork":        func() error { return storetest.ErrOf(s.Fork(ctx, ids[0], nil)) },
-				"Compact":     func() error { return storetest.ErrOf(s.Compact(ctx, nil)) },
-				"Rewrite":     func() error { return s.Rewrite(ctx, none) },
-				"MakeCurrent": func() error { return s.MakeCurrent(ctx) },
-				"Flush":       func() error { return s.Flush(ctx) },
-				"Recover":     func() error { return s.Recover(ctx) },
-				"LockTurn":    func() error { return storetest.ErrOf(s.LockTurn(ctx, false)) },
-				"Delete":      func() error { return ada.Delete(ctx, s.Ref()) },
-				"DeleteAt":    func() error { return ada.DeleteAt(ctx, s.Ref(), storetest.Info(t, theirs).End) },
-				"SetState":    func() error { return ada.SetState(ctx, s.Ref(), session.Archived, -1) },
-			} {
-				err := try()
-				require.ErrorIs(t, err, fs.ErrNotExist, call)
-				require.NotContains(t, err.Error(), "bert", call)
-				require.Equal(t, want, storetest.Lines(t, theirs), call)
-			}
-		})
-	}
+			return nil
+		}
+		none := func(iter.Seq2[transcript.Record, error], func(transcript.Entry) error) error { return nil }
+		for call, try := range map[string]func() error{
+			"History":    func() error { return storetest.ErrOf(s.History(ctx)) },
+			"Info":       func() error { return storetest.ErrOf(s.Info(ctx)) },
+			"View":       func() error { return s.View(ctx, func(*session.View) error { return nil }) },
+			"Pending":    func() error { return storetest.ErrOf(s.Pending(ctx)) },
+			"Health":     func() error { return storetest.ErrOf(s.Health(ctx)) },
+			"Where":      func() error { return storetest.ErrOf(s.Where(ctx, ids[0])) },
+			"Entries":    func() error { return tail(s.Entries(ctx, "")) },
+			"Entries on": func() error { return tail(s.Entries(ctx, ids[0])) },
+			"Follow":     func() error { return tail(s.Follow(ctx, "")) },
+			"Append":     func() error { return storetest.ErrOf(s.Append(ctx, transcript.UserText("mine"))) },
+			"AppendIf": func() error {
+				return storetest.ErrOf(s.AppendIf(ctx, session.Cond{Head: ids[0]}, transcript.UserText("mine")))
+			},
+			"AppendLines of a gen": func() error {
+				return storetest.ErrOf(s.AppendLines(ctx, 0, transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}}))
+			},
+			"AppendLines": func() error { return storetest.ErrOf(s.AppendLines(ctx, 0)) },
+			"SetMeta":     func() error { return s.SetMeta(ctx, transcript.Meta{Title: new("mine")}) },
+			"Rewind":      func() error { return s.Rewind(ctx, s.Ref().ID) },
+			"Fork":        func() error { return storetest.ErrOf(s.Fork(ctx, ids[0], nil)) },
+			"Compact":     func() error { return storetest.ErrOf(s.Compact(ctx, nil)) },
+			"Rewrite":     func() error { return s.Rewrite(ctx, none) },
+			"MakeCurrent": func() error { return s.MakeCurrent(ctx) },
+			"Flush":       func() error { return s.Flush(ctx) },
+			"Recover":     func() error { return s.Recover(ctx) },
+			"LockTurn":    func() error { return storetest.ErrOf(s.LockTurn(ctx, false)) },
+			"Delete":      func() error { return ada.Delete(ctx, s.Ref()) },
+			"DeleteAt":    func() error { return ada.DeleteAt(ctx, s.Ref(), storetest.Info(t, theirs).End) },
+			"SetState":    func() error { return ada.SetState(ctx, s.Ref(), session.Archived, -1) },
+		} {
+			err := try()
+			require.ErrorIs(t, err, fs.ErrNotExist, call)
+			require.NotContains(t, err.Error(), "bert", call)
+			require.Equal(t, want, storetest.Lines(t, theirs), call)
+		}
+	})
 }
 
 // A session whose deletion has failed half way is in no scope, not even its owner's,
@@ -359,8 +323,7 @@ func TestFollowOfAScope(t *testing.T) {
 	ann, err := st.Scope("ann")
 	require.NoError(t, err)
 	create := func(owner string) *session.Session {
-		s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: owner, Owner: owner})
-		require.NoError(t, err)
+		s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: owner, Owner: owner})
 		return s
 	}
 	hers, his := create("ann"), create("bob")

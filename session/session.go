@@ -72,7 +72,7 @@ type Health struct {
 // Health returns the state of the transcript. It reads all of it.
 func (s *Session) Health(ctx context.Context) (h Health, err error) {
 	err = s.View(ctx, func(v *View) error {
-		if err := v.readAll(); err != nil {
+		if err := v.t.ReadAll(v.ctx); err != nil {
 			return err
 		}
 		h.Repairs = v.Fold().Report()
@@ -122,7 +122,8 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	return err
 }
 
-// MakeCurrent makes the session the current one of its key.
+// MakeCurrent makes the session the current one of its key. In files it waits
+// ten seconds for the append lock. If another process keeps it, the error matches [ErrBusy].
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	err := s.store.check(ctx, s.ref)
 	if err == nil {

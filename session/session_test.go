@@ -1,8 +1,6 @@
 package session_test
 
 import (
-	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +13,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -83,16 +80,14 @@ func TestListDelete(t *testing.T) {
 	st := storetest.Open(t, dir, nil)
 	a := storetest.Load(t, st, storetest.CLI)
 	storetest.Add(t, a, transcript.UserText("  Fix the\tparser \nplease"))
-	b, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "my-id", Title: "Project X", Labels: []string{"l"}})
-	require.NoError(t, err)
+	b := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "my-id", Title: "Project X", Labels: []string{"l"}})
 	storetest.Add(t, b, transcript.UserText("hello"))
 	other := storetest.Load(t, st, session.Key{Agent: "other", Channel: "cli", Peer: "user"})
 	storetest.Add(t, other, transcript.UserText("other agent"))
 	require.Equal(t, "my-id", storetest.Load(t, st, storetest.CLI).Ref().ID)
 	check := func(st *session.Store) {
 		t.Helper()
-		infos, err := st.List(t.Context(), nil)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, nil)
 		var got []string
 		for _, i := range infos {
 			got = append(got, strings.Join([]string{i.Agent, i.Title, map[bool]string{true: "current"}[i.Current]}, "/"))
@@ -119,7 +114,7 @@ func TestListDelete(t *testing.T) {
 	st = storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
 	require.NoError(t, st.Delete(t.Context(), b.Ref()))
-	_, err = st.Get(t.Context(), b.Ref())
+	_, err := st.Get(t.Context(), b.Ref())
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, a.Ref().ID, storetest.Load(t, st, storetest.CLI).Ref().ID)
 }
@@ -233,20 +228,10 @@ func TestHealthOfRefusedParts(t *testing.T) {
 	require.ElementsMatch(t, []string{"blind", "strict"}, models)
 }
 
-// flushes records how Flush was called.
-type flushes struct {
-	driver.Driver
-	cures []bool
-}
-
-func (f *flushes) Flush(ctx context.Context, ref driver.Ref, cure bool) error {
-	f.cures = append(f.cures, cure)
-	return f.Driver.Flush(ctx, ref, cure)
-}
-
 // Flush only syncs; Recover also cures.
 func TestFlush(t *testing.T) {
-	drv := &flushes{Driver: memdriver.New(nil)}
+	var cures []bool
+	drv := &storetest.Between{Driver: memdriver.New(nil), BeforeFlush: func(cure bool) error { cures = append(cures, cure); return nil }}
 	s := storetest.Load(t, session.OpenDriver(drv, nil), storetest.CLI)
 	storetest.Add(t, s, transcript.UserText("hi"))
 	require.NoError(t, s.Flush(t.Context()))
@@ -254,7 +239,7 @@ func TestFlush(t *testing.T) {
 	for range 2 {
 		require.NoError(t, storetest.ErrOf(s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("once"))))
 	}
-	require.Equal(t, []bool{false, true, false}, drv.cures, "a repeated append syncs what it repeats")
+	require.Equal(t, []bool{false, true, false}, cures, "a repeated append syncs what it repeats")
 }
 
 // Health reports the damage of all lines and the repairs of the history.
@@ -267,10 +252,7 @@ func TestHealth(t *testing.T) {
 	require.Empty(t, h)
 	old := storetest.Add(t, s, transcript.UserText("run"))[0]
 	storetest.Close(t, st)
-	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString("not JSON\n")
-	require.NoError(t, errors.Join(err, f.Close()))
+	storetest.AppendText(t, filepath.Join(dir, "agents/main/sessions", s.Ref().ID+".jsonl"), "not JSON\n")
 	st = storetest.Open(t, dir, storetest.Unsynced)
 	s = storetest.Load(t, st, storetest.CLI)
 	kept := storetest.Add(t, s, transcript.UserText("kept"))[0]

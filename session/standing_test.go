@@ -30,8 +30,7 @@ func TestUsage(t *testing.T) {
 	check := func() {
 		t.Helper()
 		require.Equal(t, want, storetest.Info(t, s).Usage)
-		infos, err := st.List(t.Context(), nil)
-		require.NoError(t, err)
+		infos := storetest.List(t, st, nil)
 		require.Equal(t, want, infos[len(infos)-1].Usage)
 	}
 	check()

@@ -32,8 +32,7 @@ func TestStates(t *testing.T) {
 					Audit: func(_ context.Context, a session.Action) { done = append(done, a) },
 				})
 				defer storetest.Close(t, st)
-				s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{ID: "one"})
-				require.NoError(t, err)
+				s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "one"})
 				storetest.Talk(t, s, 0, 2)
 				words := storetest.History(t, s)
 				ref := session.Ref{ID: "one"} // of agent main
@@ -54,7 +53,7 @@ func TestStates(t *testing.T) {
 					require.Equal(t, state == session.Trashed, errors.Is(err, fs.ErrNotExist), err)
 					require.Equal(t, words, storetest.History(t, got))
 				}
-				_, err = s.Append(t.Context(), transcript.UserText("more"))
+				_, err := s.Append(t.Context(), transcript.UserText("more"))
 				require.Equal(t, to != session.Live, errors.Is(err, session.ErrArchived), err)
 				require.NoError(t, st.SetState(t.Context(), ref, session.Live, -1))
 				require.Equal(t, to == session.Live, storetest.History(t, s) != words)
@@ -110,8 +109,7 @@ func TestExpires(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: func() time.Time { return now }})
 	defer storetest.Close(t, st)
-	s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{TTL: time.Hour})
-	require.NoError(t, err)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{TTL: time.Hour})
 	want := func(over time.Time, state session.State) {
 		t.Helper()
 		info := storetest.Info(t, s)
@@ -151,8 +149,7 @@ func TestDeleteSeveral(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Audit: func(_ context.Context, a session.Action) { done = append(done, a) }})
 	defer storetest.Close(t, st)
 	for _, id := range []string{"b", "a", "c"} {
-		_, err := st.Create(t.Context(), session.Key{}, &session.CreateOptions{ID: id})
-		require.NoError(t, err)
+		_ = storetest.Create(t, st, session.Key{}, &session.CreateOptions{ID: id})
 	}
 	require.NoError(t, st.Delete(t.Context(), session.Ref{ID: "c"}, session.Ref{ID: "a"}, session.Ref{ID: "c"}))
 	require.Equal(t, []string{"b"}, storetest.ListIDs(t, st, nil))
@@ -162,8 +159,7 @@ func TestDeleteSeveral(t *testing.T) {
 	require.Empty(t, storetest.ListIDs(t, st, nil))
 	scope, err := st.Scope("ann")
 	require.NoError(t, err)
-	s, err := scope.Create(t.Context(), session.Key{}, nil)
-	require.NoError(t, err)
+	s := storetest.Create(t, scope, session.Key{}, nil)
 	done = nil
 	bob, err := st.Scope("bob")
 	require.NoError(t, err)

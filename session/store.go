@@ -119,7 +119,7 @@ type shared struct {
 	lines live.Options
 	drv   driver.Driver
 	table *live.Table
-	noted atomic.Bool // the storage records that the store masks
+	noted atomic.Bool // the storage records that the store masks: set by noteMasking
 }
 
 // Session is a handle on one conversation. It is safe for several goroutines,
@@ -161,7 +161,7 @@ var maskedNote = Ref{Agent: "_settings", ID: "masked"}
 // not. If that is unknown it masks: a mask can be explained, but a stored password
 // cannot be taken back.
 func (st *Store) keepMasking() {
-	if filters(st.opts.Filters).mask() {
+	if masking(st.opts.Filters) {
 		return
 	}
 	if _, err := st.drv.Get(context.Background(), maskedNote); !errors.Is(err, fs.ErrNotExist) {
@@ -217,19 +217,15 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 	if isTrashed(row) {
 		err = errTrashed
 	}
-	return st.handle(row), st.wrap("get", ref, err)
+	return &Session{st, ref}, st.wrap("get", ref, err)
 }
 
 var errTrashed = fmt.Errorf("the session is in the trash: restore it first: %w", fs.ErrNotExist)
 
-// own returns err, but in a scope [live.ErrNotFound] for a missing session or another
-// owner's.
-func (st *Store) own(owner string, err error) error { return live.Shown(st.owner, owner, err) }
-
 // get returns the row of a session that the store shows.
 func (st *Store) get(ctx context.Context, ref Ref) (driver.Row, error) {
 	row, err := st.drv.Get(ctx, ref)
-	return row, st.own(row.Owner, err)
+	return row, live.Shown(st.owner, row.Owner, err)
 }
 
 // check returns an error if a scope does not show one of the sessions.
@@ -238,12 +234,6 @@ func (st *Store) check(ctx context.Context, refs ...Ref) (err error) {
 		_, err = st.get(ctx, refs[i])
 	}
 	return err
-}
-
-// handle returns a handle on a session. It reads nothing, so a session that exists is never
-// reported as an error.
-func (st *Store) handle(row driver.Row) *Session {
-	return &Session{store: st, ref: row.Ref()}
 }
 
 // wrap adds the session to an error, and the file if that is missing. With a zero

@@ -8,28 +8,16 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
-
-// opened counts the sessions that are read anew.
-type opened struct {
-	driver.Driver
-	n int
-}
-
-func (d *opened) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
-	d.n++
-	return d.Driver.Get(ctx, ref)
-}
 
 // Sessions that others have deleted take no place among those in memory,
 // although the process finds out while it uses them.
 func TestGoneSessionsTakeNoPlace(t *testing.T) {
 	mem := memdriver.New(nil)
-	d := &opened{Driver: mem}
-	st := session.OpenDriver(d, &session.Options{CachedSessions: 3})
+	read := 0
+	st := session.OpenDriver(&storetest.Between{Driver: mem, BeforeGet: func(session.Ref) error { read++; return nil }}, &session.Options{CachedSessions: 3})
 	defer storetest.Close(t, st)
 	other := session.OpenDriver(memdriver.Reopen(mem), nil)
 	defer storetest.Close(t, other)
@@ -41,12 +29,12 @@ func TestGoneSessionsTakeNoPlace(t *testing.T) {
 		_, err := gone.Append(t.Context(), transcript.UserText("q"))
 		require.Error(t, err)
 	}
-	d.n = 0
+	read = 0
 	for _, s := range kept {
 		_, err := storetest.Head(t.Context(), s)
 		require.NoError(t, err)
 	}
-	require.Zero(t, d.n)
+	require.Zero(t, read)
 }
 
 // The event of an append counts the written entries: none after an error or a

@@ -68,12 +68,10 @@ func TestTokensAreThoseOfTheHistory(t *testing.T) {
 			}
 			st = storetest.Open(t, dir, storetest.Unsynced)
 			if rnd.IntN(2) == 0 {
-				infos, err := st.List(t.Context(), nil)
-				require.NoError(t, err)
+				infos := storetest.List(t, st, nil)
 				require.Equal(t, []session.Info{info}, infos, "seed %d, step %d", seed, step)
 			}
-			s, err = st.Get(t.Context(), ref)
-			require.NoError(t, err)
+			s = mustGet(t, st, ref)
 			require.Equal(t, info, storetest.Info(t, s), "seed %d, step %d", seed, step)
 		}
 		storetest.Close(t, st)

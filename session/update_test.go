@@ -37,8 +37,7 @@ func TestUpdateBesideBusyWriters(t *testing.T) {
 		"files": func(t *testing.T) func() *session.Store {
 			dir := t.TempDir()
 			return func() *session.Store {
-				st, err := session.Open(dir, nil)
-				require.NoError(t, err)
+				st := storetest.Open(t, dir, nil)
 				return st
 			}
 		},

@@ -22,8 +22,7 @@ func TestListedValues(t *testing.T) {
 	stores := map[string]*session.Store{"memory": session.OpenDriver(memdriver.New(nil), nil), "files": storetest.Open(t, dir, nil)}
 	for name, st := range stores {
 		t.Run(name, func(t *testing.T) {
-			s, err := st.Create(t.Context(), storetest.CLI, &session.CreateOptions{Values: map[string]json.RawMessage{"cwd": json.RawMessage(`"/src"`), "n": json.RawMessage(`1`)}})
-			require.NoError(t, err)
+			s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{Values: map[string]json.RawMessage{"cwd": json.RawMessage(`"/src"`), "n": json.RawMessage(`1`)}})
 			require.Equal(t, "cwd=\"/src\" n=1 +0", listedValues(t, st, s.Ref().ID))
 
 			// A value is listed when the append returns.
@@ -46,8 +45,7 @@ func TestListedValues(t *testing.T) {
 
 			head, err := storetest.Head(t.Context(), s)
 			require.NoError(t, err)
-			fork, err := s.Fork(t.Context(), head, &session.CreateOptions{Values: map[string]json.RawMessage{"cwd": json.RawMessage(`"/other"`)}})
-			require.NoError(t, err)
+			fork := storetest.Fork(t, s, head, &session.CreateOptions{Values: map[string]json.RawMessage{"cwd": json.RawMessage(`"/other"`)}})
 			require.Equal(t, "cwd=\"/other\" n=5 +0", listedValues(t, st, fork.Ref().ID))
 
 			// A value that does not fit is counted, and the session has it.
@@ -66,8 +64,7 @@ func TestListedValues(t *testing.T) {
 	storetest.LoseIndex(t, dir)
 	st := storetest.Open(t, dir, nil)
 	defer storetest.Close(t, st)
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	got := map[string]bool{}
 	for _, info := range infos {
 		got[valuesOf(info)] = true
@@ -79,14 +76,12 @@ func TestListedValues(t *testing.T) {
 // must have the same.
 func listedValues(t *testing.T, st *session.Store, id string) string {
 	t.Helper()
-	infos, err := st.List(t.Context(), nil)
-	require.NoError(t, err)
+	infos := storetest.List(t, st, nil)
 	for _, info := range infos {
 		if info.ID != id {
 			continue
 		}
-		s, err := st.Get(t.Context(), info.Ref)
-		require.NoError(t, err)
+		s := mustGet(t, st, info.Ref)
 		require.Equal(t, valuesOf(storetest.Info(t, s)), valuesOf(info))
 		return valuesOf(info)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/internal/live"
+	"github.com/convolog/convolog/session/internal/replay"
 )
 
 // View is a session as it stands: with every line that any process has appended.
@@ -38,7 +39,7 @@ func (s *Session) view(ctx context.Context, op string, f func(v *View) error) er
 		if err := t.Sync(ctx); err != nil {
 			return err
 		}
-		if err := s.store.own(t.Owner(), nil); err != nil {
+		if err := live.Shown(s.store.owner, t.Owner(), nil); err != nil {
 			return err
 		}
 		return f(&View{s: s, t: t, ctx: ctx})
@@ -57,7 +58,7 @@ func (s *Session) locked(ctx context.Context, op string, t *live.State, f func()
 
 // open returns a handle on a session that it has read.
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
-	s := st.handle(row)
+	s := &Session{st, row.Ref()}
 	err := s.view(ctx, op, func(*View) error { return nil })
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) { // the state was of an earlier session with the same ID
 		err = s.view(ctx, op, func(*View) error { return nil })
@@ -99,17 +100,13 @@ func (v *View) row() (driver.Row, error) {
 	return row, nil
 }
 
-// readAll makes sure that the fold has every line, also those before the last
-// compaction.
-func (v *View) readAll() error { return v.t.ReadAll(v.ctx) }
-
 // readTo makes sure that the fold includes the line of an entry, if there is
 // one.
 func (v *View) readTo(entryID string) error {
 	if v.t.Fold.Has(entryID) {
 		return nil
 	}
-	return v.readAll()
+	return v.t.ReadAll(v.ctx)
 }
 
 // replacedTries is how often in a row a read is tried because the transcript
@@ -122,4 +119,37 @@ func (s *Session) turnEnded(ctx context.Context) {
 	defer s.store.table.Release(t)
 	t.PutRow(ctx, true)
 	s.store.tell(ctx, s.ref)
+}
+
+// Where returns the places of entries in the history. Entries that are not in
+// the transcript are not in the map.
+//
+// If the session is in memory with all of the entries, that is enough. Otherwise Where
+// reads the transcript, but decodes little more than IDs and types, and may keep them for
+// the next call. So it is not a method of [View]: reading a long transcript takes longer
+// than the lock of the session may be held.
+func (s *Session) Where(ctx context.Context, entryIDs ...string) (where map[string]rebuild.Where, err error) {
+	if s.store.table.Has(s.ref) {
+		all := false
+		err = s.View(ctx, func(v *View) error {
+			where, all = replay.PlacesIn(v.t.Fold, entryIDs)
+			all = all || v.t.Whole()
+			return nil
+		})
+		if err == nil && all {
+			return where, nil
+		}
+	}
+	if err = s.store.check(ctx, s.ref); err == nil {
+		where, err = s.store.table.Places(ctx, s.ref, entryIDs)
+	}
+	return where, s.store.wrap("read", s.ref, err)
+}
+
+// where is Session.Where for the owner of the lock.
+func (v *View) where(entryIDs []string) (map[string]rebuild.Where, error) {
+	if where, all := replay.PlacesIn(v.t.Fold, entryIDs); all || v.t.Whole() {
+		return where, nil
+	}
+	return v.s.store.table.Places(v.ctx, v.s.ref, entryIDs)
 }

@@ -2,9 +2,7 @@ package session_test
 
 import (
 	"cmp"
-	"context"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,7 +13,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -48,16 +45,14 @@ var waitSteps = []struct {
 func listWaits(t *testing.T, st *session.Store) (found rebuild.Wait) {
 	t.Helper()
 	for _, w := range []rebuild.Wait{rebuild.WaitApproval, rebuild.WaitTool, rebuild.WaitAnswer} {
-		infos, err := st.List(t.Context(), &session.ListOptions{Waits: w})
-		require.NoError(t, err)
+		infos := storetest.List(t, st, &session.ListOptions{Waits: w})
 		for _, i := range infos {
 			require.Empty(t, found, "it is in two lists")
 			require.Equal(t, w, i.Waits)
 			found = w
 		}
 	}
-	infos, err := st.List(t.Context(), &session.ListOptions{Waits: rebuild.WaitAny})
-	require.NoError(t, err)
+	infos := storetest.List(t, st, &session.ListOptions{Waits: rebuild.WaitAny})
 	require.Equal(t, found != "", len(infos) == 1)
 	return found
 }
@@ -107,8 +102,7 @@ func TestListWaits(t *testing.T) {
 				if item == nil {
 					item = transcript.Decision{Call: call, CallID: "d", Verdict: transcript.Reject}
 				}
-				ids, err := s.Append(t.Context(), item)
-				require.NoError(t, err)
+				ids := storetest.Add(t, s, item)
 				first = cmp.Or(first, ids[0])
 				for _, other := range others() { // before the row is put
 					require.Equal(t, step.want, listWaits(t, other), "%s, elsewhere", step.name)
@@ -117,22 +111,10 @@ func TestListWaits(t *testing.T) {
 				require.Equal(t, step.want, listWaits(t, st), step.name)
 				require.Equal(t, step.want, storetest.Info(t, s).Waits, step.name)
 			}
-			fork, err := s.Fork(t.Context(), first, nil)
-			require.NoError(t, err)
+			fork := storetest.Fork(t, s, first, nil)
 			require.Equal(t, rebuild.WaitAnswer, storetest.Info(t, fork).Waits)
 		})
 	}
-}
-
-// scanCounter counts the scans of a driver.
-type scanCounter struct {
-	driver.Driver
-	scans int
-}
-
-func (d *scanCounter) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	d.scans++
-	return d.Driver.Scan(ctx, ref, from, dir, keep)
 }
 
 // A list by steps reads only transcripts whose row is out of date, and those once.
@@ -140,21 +122,19 @@ func TestListWaitsReadsRows(t *testing.T) {
 	d := memdriver.New(nil)
 	killed := session.OpenDriver(d, nil)
 	for i := range 20 {
-		s, err := killed.Create(t.Context(), session.Key{Agent: "main"}, nil)
-		require.NoError(t, err)
+		s := storetest.Create(t, killed, session.Key{Agent: "main"}, nil)
 		storetest.Add(t, s, transcript.UserText("go"))
 		if i%2 == 0 {
 			storetest.Add(t, s, storetest.Answer("done"))
 		}
 	}
 	for _, most := range []int{100, 0} {
-		c := &scanCounter{Driver: memdriver.Reopen(d)}
-		st := session.OpenDriver(c, nil)
-		infos, err := st.List(t.Context(), &session.ListOptions{Waits: rebuild.WaitAnswer})
-		require.NoError(t, err)
+		scans := 0
+		st := session.OpenDriver(&storetest.Between{Driver: memdriver.Reopen(d), BeforeScan: func(session.Ref) error { scans++; return nil }}, nil)
+		infos := storetest.List(t, st, &session.ListOptions{Waits: rebuild.WaitAnswer})
 		require.Len(t, infos, 10)
-		require.Equal(t, most > 0, c.scans > 0)
-		require.LessOrEqual(t, c.scans, most)
+		require.Equal(t, most > 0, scans > 0)
+		require.LessOrEqual(t, scans, most)
 		storetest.Close(t, st)
 	}
 }

@@ -68,9 +68,7 @@ func TestWhere(t *testing.T) {
 			st = storetest.Open(t, dir, &session.Options{Sync: session.SyncNever, NoChecksum: seed%4 == 0})
 			other = storetest.Open(t, dir, storetest.Unsynced)
 			s = storetest.Load(t, st, storetest.CLI)
-			var err error
-			theirs, err = other.Get(t.Context(), s.Ref())
-			require.NoError(t, err)
+			theirs = mustGet(t, other, s.Ref())
 		}
 		open()
 		ids := []string{s.Ref().ID}

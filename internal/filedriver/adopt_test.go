@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// open opens a driver, which is closed with the test at the latest.
 func open(t *testing.T, dir string, opts *filedriver.Options) *filedriver.Driver {
 	t.Helper()
 	if opts == nil {
@@ -25,6 +26,11 @@ func open(t *testing.T, dir string, opts *filedriver.Options) *filedriver.Driver
 	}
 	d, err := filedriver.Open(dir, opts)
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := d.Close(); !errors.Is(err, driver.ErrClosed) {
+			require.NoError(t, err)
+		}
+	})
 	return d
 }
 
@@ -104,7 +110,6 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 			t.Errorf("List has %+v", row)
 		}
 	}
-	require.NoError(t, d.Close())
 }
 
 // While the key of a transcript is unknown, no key counts as new.
@@ -160,7 +165,6 @@ func TestUnreadableHeader(t *testing.T) {
 				if err != nil || row.ID != "new" {
 					t.Errorf("Load afterwards = %+v, %v", row, err)
 				}
-				require.NoError(t, d.Close())
 			})
 		}
 	}
@@ -186,12 +190,9 @@ func TestHeaderWithAWrongChecksum(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Equal(t, "k", rows[0].Key)
 	require.Equal(t, int64(len(text)), rows[0].Size)
-	row, err := d.Load(ctx, driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
+	require.Equal(t, "a", load(t, d, "k", "new"))
 	require.NoError(t, d.Archive(ctx, ref, driver.Anywhere))
 	require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
-	require.NoError(t, d.Close())
 }
 
 // A copy of a transcript under another name does not hide the original.
@@ -205,10 +206,7 @@ func TestCopiedTranscript(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "b.jsonl"), data, 0o600))
 	d = open(t, dir, nil)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Close())
+	require.Equal(t, "a", load(t, d, "k", "new"))
 }
 
 // A text that cannot be a name leaves no file.
@@ -222,7 +220,6 @@ func TestBadIDCreatesNothing(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(dir, "agents")); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	require.NoError(t, d.Close())
 }
 
 // Describe can read a transcript from both ends and from any place.
@@ -252,7 +249,6 @@ func TestDescribeScansBothWays(t *testing.T) {
 	}})
 	require.Len(t, list(t, d), 1)
 	require.Equal(t, 1, asked)
-	require.NoError(t, d.Close())
 }
 
 // Files that no session can have are not transcripts.
@@ -265,11 +261,8 @@ func TestFilesThatAreNoTranscripts(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("notes"), 0o600))
 	}
 	d = open(t, dir, nil)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
+	require.Equal(t, "b", load(t, d, "new key", "b"))
 	require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
-	require.NoError(t, d.Close())
 }
 
 // A transcript whose header is destroyed keeps its row, and so its key.
@@ -284,11 +277,8 @@ func TestKnownRowOutlivesItsHeader(t *testing.T) {
 		rows := list(t, d)
 		require.Len(t, rows, 1)
 		require.Equal(t, "kept", rows[0].Title)
-		got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
-		require.NoError(t, err)
-		require.Equal(t, "a", got.ID)
+		require.Equal(t, "a", load(t, d, "k", "b"))
 	}
-	require.NoError(t, d.Close())
 }
 
 // A row cannot be put for a transcript with an unknown key.
@@ -326,10 +316,7 @@ func TestUnreadableHeaderOfAHashedName(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(indexText(t, dir), filepath.Base(d.Path(bad))))
 	require.NoError(t, os.Remove(d.Path(bad)))
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("b", "new key"))
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
-	require.NoError(t, d.Close())
+	require.Equal(t, "b", load(t, d, "new key", "b"))
 }
 
 // Every process learns from the index that a transcript has no header, until it
@@ -352,11 +339,6 @@ func TestRestoredHeader(t *testing.T) {
 	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("c", "k"))
 	require.ErrorContains(t, err, d.Path(ref))
 	require.NoError(t, os.WriteFile(d.Path(ref), text, 0o600))
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("c", "k"))
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
-	row, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "third key"}, header("c", "third key"))
-	require.NoError(t, err)
-	require.Equal(t, "c", row.ID)
-	require.NoError(t, d.Close())
+	require.Equal(t, "a", load(t, d, "k", "c"))
+	require.Equal(t, "c", load(t, d, "third key", "c"))
 }

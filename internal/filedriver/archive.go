@@ -47,6 +47,11 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 func (x *index) archive(ctx context.Context, ref driver.Ref, at driver.Cursor) (err error) {
 	var p *packed
 	var o *openLog
+	defer func() {
+		if o != nil {
+			err = x.a.cause(ref, x.a.d.logs.release(o, err))
+		}
+	}()
 	err = x.hold(ctx, func() error {
 		if f, err := x.stat(ref.ID); err != nil || f.archived {
 			return err
@@ -78,9 +83,6 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, at driver.Cursor) (
 			x.a.d.at("archive: packed")
 			err = x.hold(ctx, func() error { return x.install(ctx, p, o) })
 		}
-	}
-	if o != nil {
-		err = x.a.cause(ref, x.a.d.logs.release(o, err))
 	}
 	return err
 }
@@ -176,8 +178,6 @@ func (x *index) restore(ctx context.Context, ref driver.Ref) error {
 // holdLog takes the append lock of a session with lock. The caller holds the lock of the
 // index.
 func (x *index) holdLog(ctx context.Context, o *openLog, lock func(*filelog.Log, context.Context) (func(), error)) (release func(), err error) {
-	short, cancel := context.WithTimeout(ctx, 20*busyWait)
-	defer cancel()
-	x.aside(func() { release, err = lock(o.log, short) })
+	x.briefly(ctx, func(ctx context.Context) { release, err = lock(o.log, ctx) })
 	return release, err
 }

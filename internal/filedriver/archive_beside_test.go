@@ -35,9 +35,7 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, row.Archived)
 		require.Equal(t, []string{"a", "1"}, scanned(t, d, ref))
-		cur, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-		require.NoError(t, err)
-		require.Equal(t, "a", cur.ID)
+		require.Equal(t, "a", load(t, d, "k", ""))
 		create(t, d, fmt.Sprint("other", lost), "other")
 		require.True(t, exists(archivePath(dir, "a")), "a writer leaves it")
 		require.NoError(t, d.Close())
@@ -51,7 +49,6 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 	require.NoError(t, os.WriteFile(archivePath(dir, "a")+".tmp-0123456789abcdef", old, 0o600))
 	require.NoError(t, d.Restore(t.Context(), ref))
 	require.False(t, exists(archivePath(dir, "a")+".tmp-0123456789abcdef"))
-	require.NoError(t, d.Close())
 }
 
 // An archive with lines that its transcript lacks is not removed, by the next writer
@@ -90,7 +87,6 @@ func TestArchiveWithLinesThatTheTranscriptLacks(t *testing.T) {
 			require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 			require.False(t, exists(archivePath(dir, "a")))
 			require.False(t, exists(d.Path(ref)))
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -112,7 +108,6 @@ func TestEraseRemovesTheArchiveBeside(t *testing.T) {
 		return write(transcript.Entry{ID: "a", Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: 1, Rev: 1}}.Line())
 	}))
 	require.False(t, exists(archivePath(dir, "a")))
-	require.NoError(t, d.Close())
 }
 
 // A transcript whose removal took effect despite its error is archived, not
@@ -129,5 +124,4 @@ func TestArchiveWhoseTranscriptIsGone(t *testing.T) {
 	require.NoError(t, d.Archive(t.Context(), ref, driver.Anywhere))
 	require.Equal(t, []string{"a"}, scanned(t, d, ref))
 	require.True(t, list(t, d)[0].Archived)
-	require.NoError(t, d.Close())
 }

@@ -226,7 +226,6 @@ func survive(t *testing.T, dir string, acked map[string][]string, deleting strin
 			require.Equal(t, []string{id}, acked[id])
 		}
 	}
-	require.NoError(t, d.Close())
 }
 
 // again repeats the calls that may have been interrupted, and undoes them.
@@ -275,7 +274,6 @@ func TestDeadWriterOfAnArchive(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Dir(archivePath(dir, "a")), ahead, ahead))
 	create(t, d, "c", "other key")
 	require.NotContains(t, indexText(t, dir)[len(before):], `"id":"a"`)
-	require.NoError(t, d.Close())
 }
 
 // For an unreadable archive the next writer makes no row, and reports the reason.
@@ -293,5 +291,4 @@ func TestDeadWriterOfADamagedArchive(t *testing.T) {
 	create(t, d, "c", "k")
 	require.Contains(t, log.String(), "a transcript cannot be read")
 	require.NotContains(t, indexText(t, dir), `"id":""`)
-	require.NoError(t, d.Close())
 }

@@ -69,8 +69,6 @@ func TestArchiveWhileItChanges(t *testing.T) {
 				}
 				require.Equal(t, err != nil, exists(d.Path(ref)))
 				require.Equal(t, err == nil, exists(archivePath(dir, "a")))
-				require.NoError(t, d.Close())
-				require.NoError(t, other.Close())
 			})
 		}
 	}
@@ -165,7 +163,6 @@ func TestWordsGoDuringAnArchive(t *testing.T) {
 					require.NoError(t, d.Archive(t.Context(), driver.Ref{Agent: "main", ID: id}, driver.Anywhere))
 					require.NotContains(t, string(unzip(t, archivePath(dir, id))), "word")
 				}
-				require.NoError(t, d.Close())
 			})
 		}
 	}

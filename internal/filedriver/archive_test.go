@@ -16,12 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
 func archivePath(dir, id string) string {
-	return filepath.Join(dir, "agents/main/archive", filedriver.EncodeName(id)+".jsonl.gz")
+	return filepath.Join(dir, "agents/main/archive", filename.Encode(id)+".jsonl.gz")
 }
 
 func unzip(t *testing.T, path string) []byte {
@@ -113,7 +114,6 @@ func TestArchiveRefuses(t *testing.T) {
 	ro := open(t, dir, &filedriver.Options{ReadOnly: true})
 	require.ErrorIs(t, ro.Archive(t.Context(), ref, driver.Anywhere), driver.ErrReadOnly)
 	require.ErrorIs(t, ro.Restore(t.Context(), ref), driver.ErrReadOnly)
-	require.NoError(t, ro.Close())
 }
 
 // The index is made again from archives: from their headers, or from their
@@ -174,7 +174,6 @@ func TestIndexFromArchives(t *testing.T) {
 	d = open(t, dir, nil)
 	row := create(t, d, "new", "k")
 	require.Equal(t, int64(4), row.Gen, "gens of archived sessions count")
-	require.NoError(t, d.Close())
 }
 
 // Each call that reads a damaged archive fails, and no other session is hidden.
@@ -219,7 +218,6 @@ func TestDamagedArchive(t *testing.T) {
 	d = open(t, dir, nil)
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, bad))
 	require.False(t, exists(archivePath(dir, "bad")))
-	require.NoError(t, d.Close())
 }
 
 // No word of a deleted archived session stays in the folder, packed or
@@ -240,7 +238,6 @@ func TestDeleteArchivedLeavesNoWord(t *testing.T) {
 	files, err := os.ReadDir(filepath.Join(dir, "agents/main/archive"))
 	require.NoError(t, err)
 	require.Empty(t, files)
-	require.NoError(t, d.Close())
 }
 
 // Archives are found without the folder of transcripts, which is empty where all
@@ -330,5 +327,4 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 		err = errors.Join(err, scanErr)
 	}
 	require.ErrorIs(t, err, driver.ErrReplaced, "as from a transcript that was cut")
-	require.NoError(t, d.Close())
 }

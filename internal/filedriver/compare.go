@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -79,7 +80,7 @@ func (x *index) compare(ctx context.Context) error {
 			x.check(id) // it may have been archived and restored
 		}
 	}
-	x.lost, x.listed, x.looked = false, at, at
+	x.lost, x.listed, x.looked = false, at, true
 	return nil
 }
 
@@ -87,9 +88,6 @@ func (x *index) compare(ctx context.Context) error {
 // no look. The caller holds the lock of the index.
 func (x *index) compared() {
 	if at, err := x.a.changed(); err == nil {
-		if x.looked == x.listed {
-			x.looked = at
-		}
 		x.listed = at
 	}
 }
@@ -118,7 +116,7 @@ func (x *index) hasStrangers() (bool, error) {
 			if err != nil {
 				return false, x.a.listError(k.folder, err)
 			}
-			id, _ := DecodeName(enc)                     // a hashed name gives none
+			id, _ := filename.Decode(enc)                // a hashed name gives none
 			if x.find(enc) == nil && x.find(id) == nil { // most IDs are not encoded
 				return true, nil
 			}
@@ -131,7 +129,7 @@ func (x *index) hasStrangers() (bool, error) {
 // done so. It returns an error while a transcript's key is unknown: a key that seems to
 // have no session may be its key.
 func (x *index) certain(ctx context.Context) error {
-	if x.looked != x.listed {
+	if !x.looked {
 		strangers, err := x.hasStrangers()
 		if strangers {
 			x.listed = folderTimes{}
@@ -140,7 +138,7 @@ func (x *index) certain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		x.looked = x.listed
+		x.looked = true
 	}
 	var all []string
 	for e := x.byKey[ownedKey{}]; e != nil; e = e.next {
@@ -187,7 +185,7 @@ func (x *index) ready(ctx context.Context) error {
 // isAlive reports whether a writer may still append. Where the system cannot tell, all
 // writers count as alive, but a read-only store takes them for dead.
 func (x *index) isAlive(by int64) bool {
-	if own := by == x.by.Load(); own || x.lock == nil {
+	if own := by == x.by; own || x.lock == nil {
 		return own
 	}
 	held, err := x.lock.Held(by)

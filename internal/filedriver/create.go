@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -76,7 +77,7 @@ func (d *Driver) onKey(ctx context.Context, key driver.KeyRef, f func() error) e
 // a session that cannot be made.
 func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
 	if d.opts.ReadOnly {
-		return nil, d.readOnly("create session", filepath.Join(d.dir, "agents", EncodeName(name)))
+		return nil, d.readOnly("create session", filepath.Join(d.dir, "agents", filename.Encode(name)))
 	}
 	a, err := d.listable(name)
 	if a != nil || err != nil {
@@ -86,7 +87,7 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 	if err := driver.CheckRef(driver.Ref{Agent: name, ID: row.ID}); err != nil {
 		return nil, err
 	}
-	folder := "agents/" + EncodeName(name)
+	folder := "agents/" + filename.Encode(name)
 	for _, dir := range []string{folder, folder + "/sessions"} {
 		if err := d.folder(dir, true); err != nil {
 			return nil, err
@@ -279,7 +280,7 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, given int64, line fu
 	}
 	gen := x.nextGen(e.ownedKey)
 	l := line(gen)
-	x.aside(func() { _, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
+	x.briefly(ctx, func(ctx context.Context) { _, err = x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Anywhere, nil) })
 	failed, inDoubt := errors.AsType[*driver.NotDurableError](err)
 	if e := x.find(o.ref.ID); e != nil && (err == nil || inDoubt && !failed.Refused) {
 		e.gen = max(e.gen, gen) // even if the row fails: others read the line, and a gen is used once

@@ -125,7 +125,7 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 				err = nil
 			}
 		}
-		if errs = append(errs, err); err == nil {
+		if errs = append(errs, err); err == nil && !slices.Contains(of[a], ref.ID) {
 			of[a] = append(of[a], ref.ID)
 		}
 	}
@@ -134,7 +134,7 @@ func (d *Driver) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 			if at >= 0 {
 				return a.idx.deleteAt(ctx, ids, at)
 			}
-			return a.idx.delete(ids, func(id string) error { return a.remove(id, 20*busyWait) })
+			return a.idx.delete(ids, func(id string) error { return a.remove(id, logWait) })
 		}))
 	}
 	return errors.Join(errs...)

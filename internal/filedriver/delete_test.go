@@ -125,7 +125,6 @@ func TestDeleteSeveral(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
 	require.NoError(t, err)
 	require.Zero(t, info.Mode()&fs.ModeSticky)
-	require.NoError(t, d.Close())
 }
 
 // A session named twice is deleted once, with the same outcome for both.
@@ -137,7 +136,6 @@ func TestDeleteNamedTwice(t *testing.T) {
 	require.Equal(t, []string{"a", "c"}, ids(list(t, d)))
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, a, c, a))
 	require.Empty(t, list(t, d))
-	require.NoError(t, d.Close())
 }
 
 // Opening a store finishes what a kill inside Delete, a copy or a rewrite left.
@@ -175,7 +173,6 @@ func TestDeleteIsFinished(t *testing.T) {
 			require.Empty(t, wordsIn(t, dir), "opening alone removes the words")
 			require.Len(t, list(t, d), 1)
 			create(t, d, "gone", "k") // the ID is free
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -190,7 +187,6 @@ func TestDeletionWithoutAMark(t *testing.T) {
 	d = open(t, dir, nil)
 	require.Empty(t, list(t, d))
 	require.Empty(t, wordsIn(t, dir))
-	require.NoError(t, d.Close())
 }
 
 // A deletion of which only a part of the line was written has not begun.
@@ -251,7 +247,6 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	d = open(t, dir, nil)
 	require.Empty(t, wordsIn(t, dir))
 	require.Equal(t, "k", list(t, d)[0].Key)
-	require.NoError(t, d.Close())
 }
 
 // A transcript can be deleted even if the index cannot be rewritten, for example on a
@@ -274,7 +269,6 @@ func TestDeleteBesideAnIndexOfAnotherBoot(t *testing.T) {
 	require.NoError(t, os.Remove(inTheWay))
 	create(t, d, "b", "k2")
 	require.Empty(t, wordsIn(t, dir))
-	require.NoError(t, d.Close())
 }
 
 // An index that is due to be rewritten when an erase begins keeps the erase line and
@@ -305,7 +299,6 @@ func TestEraseInALargeIndex(t *testing.T) {
 	create(t, d, "d", "k3")
 	require.Empty(t, wordsIn(t, dir))
 	require.Len(t, list(t, d), 4)
-	require.NoError(t, d.Close())
 }
 
 // Readers do not wait for an erase, and a row that they read during it does not stay.
@@ -331,7 +324,6 @@ func TestListDuringAnErase(t *testing.T) {
 	require.Equal(t, "k", list(t, d)[0].Key)
 	create(t, d, "b", "k")
 	require.Empty(t, wordsIn(t, dir))
-	require.NoError(t, d.Close())
 }
 
 // A process that made the row of a session during an erase makes it once more when it
@@ -349,10 +341,7 @@ func TestEraseOfEqualSize(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.Path(ref), bytes.ReplaceAll(text, []byte(words[3]), []byte(key)), 0o600))
 	create(t, d, "b", "k")
 	require.Empty(t, wordsIn(t, dir))
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: key}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Close())
+	require.Equal(t, "a", load(t, d, key, ""))
 }
 
 // The lines of a session whose transcript is not a file cannot be replaced.
@@ -367,7 +356,6 @@ func TestRewriteOfAFolder(t *testing.T) {
 	err := d.Rewrite(t.Context(), ref, func(iter.Seq2[transcript.Record, error], func([]byte) error) error { return nil })
 	require.ErrorContains(t, err, "not a regular file")
 	require.DirExists(t, d.Path(ref))
-	require.NoError(t, d.Close())
 }
 
 // A row written after the deletion of its session, by a process that missed the
@@ -385,7 +373,6 @@ func TestRowBehindADeletion(t *testing.T) {
 	d = open(t, dir, nil)
 	require.Empty(t, wordsIn(t, dir))
 	require.Empty(t, list(t, d))
-	require.NoError(t, d.Close())
 }
 
 // An index whose lock is held is still read, and a deletion that waits for the
@@ -425,5 +412,4 @@ func TestDeleteBesideAnUnfinishedErase(t *testing.T) {
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.NotContains(t, indexText(t, dir), `{"erase":`)
 	require.Len(t, list(t, d), 1)
-	require.NoError(t, d.Close())
 }

@@ -10,7 +10,7 @@
 // The index is a log of rows; the last row of a session counts. It is a cache:
 // if lost, corrupt or stale, it is made again from the transcripts. The names
 // of folders and files are injective encodings of agents and IDs, see
-// [EncodeName].
+// package filename.
 //
 // A row is written when a session is made, deleted, described or made current, when a
 // turn ends, and some seconds after the last row, not at every append. A list looks at

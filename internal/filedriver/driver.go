@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -68,8 +69,8 @@ type Driver struct {
 	watches *watches
 
 	mu      sync.Mutex          // guards the fields below
-	agents  map[string]*agent   // by their names
-	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember and identifyArchive, cleared by cause and identify
+	agents  map[string]*agent   // by their names: added by agent
+	marks   map[driver.Ref]mark // of transcripts that were opened: set by remember, beginRead and create, cleared by cause and identify
 	closing context.Context     //nolint:containedctx // done when Close begins
 	close   func()
 	ops     sync.WaitGroup // calls under way
@@ -90,7 +91,7 @@ type agent struct {
 
 	sessFile *os.File // sess as a file, for filelog.Options.Folder
 
-	synced bool // this process has synced the names of the folders; guarded by index.mu
+	synced bool // this process has synced the names of the folders: set by syncFolders; guarded by index.mu
 }
 
 // An index is the list of an agent's sessions, as the package comment describes it.
@@ -109,30 +110,30 @@ type index struct {
 
 	mu sync.Mutex // guards the fields below; taken after the lock
 	rows
-	file    *os.File          // nil if missing
-	info    fs.FileInfo       // of file
+	file    *os.File          // set by refresh; nil if missing
+	info    fs.FileInfo       // of file, at the last refresh
 	applied int64             // offset after the last line that was applied: set by read
-	version int               // of the file; 0 if its first line lacks it
-	by      atomic.Int64      // this process as a writer; 0 before its first append
-	named   atomic.Bool       // the file names it
-	writers map[int64]bool    // open ones; true if found dead, see seekDead
-	changes map[string]bool   // sessions whose files count until their next row
-	deletes map[string]bool   // begun and perhaps not finished
-	erases  map[string]bool   // the same
-	missing map[string]*entry // not in rows: their transcripts are gone, and the index records no deletion
+	version int               // of the file; 0 if its first line lacks it; set by apply
+	by      int64             // this process as a writer: set by openWriter, cleared by closeWriter
+	named   atomic.Bool       // the file names it: set by openWriter and apply, cleared by forget
+	writers map[int64]bool    // open ones: added and removed by apply; true if found dead, see seekDead
+	changes map[string]bool   // sessions whose files count until their next row: added by apply; removed by apply, drop and finish
+	deletes map[string]bool   // begun and perhaps not finished: added by apply, removed by finishDeletes
+	erases  map[string]bool   // the same, by finishErases
+	missing map[string]*entry // not in rows: their transcripts are gone, and the index records no deletion: added by check; removed by set, drop and finish
 	remake  bool              // the next writer must rewrite the file: set by refresh and apply, cleared by rewrite and by a head of this boot
-	said    folderTimes       // the last ones in the file
+	said    folderTimes       // the last ones in the file: set by apply
 	learned
 }
 
 // learned holds the findings of a process in the transcripts themselves.
 type learned struct {
-	lost bool     // all transcripts are to be compared with their rows
-	news []string // sessions whose rows the next writer must add
+	lost bool            // all transcripts are to be compared with their rows: set by forget, apply, refresh, seekDead and rewrite; cleared by compare and by a head of this boot
+	news map[string]bool // sessions whose rows the next writer must add: by look, finish and closeWriter; taken by addNews
 	// When the folders of transcripts and archives were changed last before their
-	// names were compared with the rows.
+	// names were compared with the rows: set by compare, compared and apply.
 	listed folderTimes
-	looked folderTimes // the same, if this process itself has looked at the names
+	looked bool // this process itself has looked at these names: set by compare and certain, cleared by apply
 }
 
 // logs keeps open the logs in use, and some that were used lately.
@@ -142,16 +143,15 @@ type logs struct {
 	// failed is (*filelog.Log).Failed, except in tests.
 	failed func(*filelog.Log) *driver.NotDurableError
 
-	mu     sync.Mutex              // guards the fields below; never held while a log is synced
-	open   map[driver.Ref]*openLog // added by acquire; removed by ended and evict
-	uses   uint64                  // calls of acquire
-	closed bool                    // set by close
+	mu   sync.Mutex              // guards the fields below; never held while a log is synced
+	open map[driver.Ref]*openLog // added by acquire; removed by ended and evict; nil after close
+	uses uint64                  // calls of acquire
 }
 
 type openLog struct {
 	ref     driver.Ref
 	log     *filelog.Log
-	users   int    // calls of acquire not released
+	users   int    // calls of acquire without their release
 	used    uint64 // logs.uses at its last use: set by acquire
 	evicted bool   // a call is to close it, unless it is used: set by surplus, cleared by acquire
 	stale   bool   // its file was removed, and its last user closes it: set by ended
@@ -170,9 +170,9 @@ type watches struct {
 	d       *Driver
 	running sync.WaitGroup // the goroutines of notes
 
-	mu    sync.Mutex // guards the fields below
-	all   map[*watch]bool
-	notes interface { // reports of the system; nil without watches
+	mu    sync.Mutex      // guards the fields below
+	all   map[*watch]bool // added by add; removed by remove and fail
+	notes interface {     // reports of the system: set by add, cleared by end; nil without watches
 		cover(w *watch) error
 		close()
 	}
@@ -186,6 +186,9 @@ const tries = 100
 // writer waits for a transcript. Others hold these locks for moments; a stopped
 // process must not stop this one.
 const busyWait = 500 * time.Millisecond
+
+// logWait is how long the holder of the lock of an index waits for an append lock.
+const logWait = 20 * busyWait
 
 // wrap returns an error that names a file and the way out, unless err is one already.
 func (d *Driver) wrap(op, path string, err error, fix string) error {
@@ -217,7 +220,7 @@ func (d *Driver) readOnly(op, path string) error {
 
 // Path returns the name of a session's transcript.
 func (d *Driver) Path(ref driver.Ref) string {
-	return filepath.Join(d.dir, "agents", EncodeName(ref.Agent), "sessions", fileName(ref.ID))
+	return filepath.Join(d.dir, "agents", filename.Encode(ref.Agent), "sessions", fileName(ref.ID))
 }
 
 func (d *Driver) notFound(ref driver.Ref) error {

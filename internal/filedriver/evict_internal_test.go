@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/internal/filelog"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // logsOf returns logs over n transcripts, and a function that opens one.
@@ -116,7 +118,7 @@ func TestCloseDuringEviction(t *testing.T) {
 	ls.d.log = slog.New(slog.NewTextHandler(&warnings, nil))
 	closed := make(chan error, 1)
 	ls.failed = func(l *filelog.Log) *driver.NotDurableError {
-		if !ls.closed { // it is chosen, and the lock is free
+		if ls.open != nil { // it is chosen, and the lock is free
 			closed <- ls.close()
 		}
 		return l.Failed()
@@ -128,13 +130,28 @@ func TestCloseDuringEviction(t *testing.T) {
 
 // A closed driver holds no lock of a writer any more.
 func TestCloseReleasesLocks(t *testing.T) {
-	d, err := Open(t.TempDir(), nil)
-	require.NoError(t, err)
-	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "a", Key: "k"}, func(int64) (driver.Row, driver.Line) {
-		return driver.Row{ID: "a"}, driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
-	})
-	require.NoError(t, err)
-	lock := d.agents["a"].idx.lock
+	d := openMade(t, nil, "a")
+	lock := d.agents["main"].idx.lock
 	require.NoError(t, d.Close())
 	require.ErrorIs(t, lock.TryLock(indexByte), filelog.ErrClosed)
+}
+
+// A log that a call used when a function of its caller panicked can be evicted.
+func TestUseEndsWithAPanic(t *testing.T) {
+	d := openMade(t, nil, "a")
+	ref := driver.Ref{Agent: "main", ID: "a"}
+	panics := func() { panic("of the caller") }
+	require.Panics(t, func() {
+		_, _ = d.Append(t.Context(), ref, nil, driver.Anywhere, func(context.Context, driver.Cursor) ([]driver.Line, error) {
+			panics()
+			return nil, nil
+		})
+	})
+	require.Panics(t, func() {
+		_ = d.Rewrite(t.Context(), ref, func(iter.Seq2[transcript.Record, error], func([]byte) error) error {
+			panics()
+			return nil
+		})
+	})
+	require.Zero(t, d.logs.open[ref].users)
 }

@@ -46,7 +46,6 @@ func TestCloseAMarkedFileUnderTheIndex(t *testing.T) {
 			info, err = os.Stat(d.Path(a))
 			require.NoError(t, err)
 			require.Zero(t, info.Mode()&os.ModeSticky)
-			require.NoError(t, d.Close())
 		})
 	}
 }

@@ -23,7 +23,7 @@ func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
 // hasSessions reports whether there is a transcript or an archive in an agent's
 // folder.
 func (d *Driver) hasSessions(agent fs.DirEntry) (bool, error) {
-	_, ours := DecodeName(agent.Name())
+	_, ours := filename.Decode(agent.Name())
 	if !ours && !filename.IsHashed(agent.Name()) || !agent.IsDir() && agent.Type()&fs.ModeSymlink == 0 {
 		return false, nil // it belongs to another process
 	}

@@ -43,7 +43,7 @@ func (x *index) forget() error {
 	x.rows, x.writers = newRows(0), map[int64]bool{}
 	x.changes, x.deletes, x.erases = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	x.missing = map[string]*entry{}
-	x.said, x.learned = folderTimes{}, learned{lost: true}
+	x.said, x.learned = folderTimes{}, learned{lost: true, news: map[string]bool{}}
 	x.named.Store(false)
 	return err
 }
@@ -204,6 +204,7 @@ func (x *index) apply(l line) {
 	case l.Listed != folderTimes{}:
 		x.said = l.Listed
 		if !x.lost {
+			x.looked = x.looked && l.Listed == x.listed
 			x.listed = l.Listed
 		}
 	case l.Unknown != "":
@@ -212,7 +213,7 @@ func (x *index) apply(l line) {
 		}
 	case l.Open != 0:
 		x.writers[l.Open] = false
-		if l.Open == x.by.Load() {
+		if l.Open == x.by {
 			x.named.Store(true)
 		}
 	case l.Closed != 0:

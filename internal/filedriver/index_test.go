@@ -42,7 +42,6 @@ func TestStaleRow(t *testing.T) {
 	}
 	d = open(t, dir, nil)
 	require.EqualValues(t, 8, create(t, d, "d", "k").Gen)
-	require.NoError(t, d.Close())
 }
 
 // No gen is given twice, wherever a kill has cut a SetCurrent short.
@@ -62,9 +61,7 @@ func TestGenIsGivenOnce(t *testing.T) {
 			given := create(t, other, "new", "k").Gen
 			require.Equal(t, line, given == 4, given)
 			for range 2 {
-				row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-				require.NoError(t, err)
-				require.Equal(t, "new", row.ID)
+				require.Equal(t, "new", load(t, d, "k", ""))
 				loseIndex(t, dir)
 			}
 			require.NoError(t, errors.Join(other.Close(), d.Close()))
@@ -102,7 +99,6 @@ func TestRowCoversACurrentLine(t *testing.T) {
 	loseIndex(t, dir)
 	d = open(t, dir, nil)
 	require.Equal(t, "a3", current(d))
-	require.NoError(t, d.Close())
 }
 
 // hang returns a context that ends before a test that hangs.

@@ -73,7 +73,6 @@ func TestIndexWithoutRoom(t *testing.T) {
 	require.Equal(t, before, indexText(t, dir))
 	require.NoError(t, d.Put(t.Context(), row))
 	require.Equal(t, row.Title, list(t, d)[0].Title)
-	require.NoError(t, d.Close())
 }
 
 // A disk too full for a copy does not keep a transcript with the mark of a failed
@@ -107,7 +106,6 @@ func TestDeleteWithoutRoom(t *testing.T) {
 	for _, ref := range []driver.Ref{plain, whole, torn} {
 		require.NoFileExists(t, d.Path(ref))
 	}
-	require.NoError(t, d.Close())
 }
 
 // Sessions can be deleted although the index cannot get a line, even if rows and the end
@@ -193,7 +191,6 @@ func TestDeleteWithoutDescriptors(t *testing.T) {
 	require.NoError(t, errors.Join(l.Close(), root.Close()))
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.NoFileExists(t, d.Path(ref))
-	require.NoError(t, d.Close())
 }
 
 // A session is current once its line is in the transcript, even if the row does not
@@ -239,7 +236,6 @@ func TestCurrentWithoutRoom(t *testing.T) {
 	require.NoError(t, errors.Join(other.Close(), d.Close()))
 	d = open(t, dir, nil)
 	require.Equal(t, "c4", current(d))
-	require.NoError(t, d.Close())
 }
 
 // lower lowers a limit, which has another type on some systems.
@@ -296,7 +292,6 @@ func TestWithoutFileDescriptorsNothingIsGone(t *testing.T) {
 		require.Len(t, list(t, d), 2)
 	}
 	require.NotZero(t, failed)
-	require.NoError(t, d.Close())
 }
 
 // A list made from the transcripts after the loss of the index holds all sessions or

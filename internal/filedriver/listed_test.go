@@ -112,9 +112,7 @@ func expectBoth(t *testing.T, dir string) {
 	for _, readOnly := range []bool{true, false} {
 		d := open(t, dir, &filedriver.Options{ReadOnly: readOnly})
 		require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
-		row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
-		require.NoError(t, err)
-		require.Equal(t, "b", row.ID)
+		require.Equal(t, "b", load(t, d, "k2", "new"))
 		require.NoError(t, d.Close())
 	}
 }
@@ -168,11 +166,8 @@ func TestLoadLooksAtNames(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(strings.Replace(text, listed, now, 1)), 0o600))
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 1)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k2"}, header("new", "k2"))
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
+	require.Equal(t, "b", load(t, d, "k2", "new"))
 	require.Len(t, list(t, d), 2)
-	require.NoError(t, d.Close())
 }
 
 // A change of the folders by a writer makes no process compare the names.
@@ -198,7 +193,6 @@ func TestOwnChangesAreListed(t *testing.T) {
 	listed("after it was restored")
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, b.Ref()))
 	listed("after one was deleted")
-	require.NoError(t, d.Close())
 }
 
 // A transcript put back while this process deletes, archives or restores another
@@ -229,10 +223,7 @@ func TestPutBackDuringAChange(t *testing.T) {
 			})
 			require.NoError(t, change(t, d))
 			require.FileExists(t, back)
-			row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "other key"}, header("second", "other key"))
-			require.NoError(t, err)
-			require.Equal(t, "back", row.ID)
-			require.NoError(t, d.Close())
+			require.Equal(t, "back", load(t, d, "other key", "second"))
 		})
 	}
 }

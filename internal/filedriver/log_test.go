@@ -63,6 +63,19 @@ func add(t *testing.T, d driver.Driver, ref driver.Ref, ids ...string) driver.Re
 	return res
 }
 
+// load returns the ID of the current session of a key, which Load makes with an ID if that is
+// not empty.
+func load(t *testing.T, d driver.Driver, key, id string) string {
+	t.Helper()
+	first := header(id, key)
+	if id == "" {
+		first = nil
+	}
+	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: key}, first)
+	require.NoError(t, err)
+	return row.ID
+}
+
 func list(t *testing.T, d driver.Driver) []driver.Row {
 	t.Helper()
 	rows, err := d.List(t.Context(), "main", driver.Position{}, 0)
@@ -107,8 +120,6 @@ func TestListLooksAtSizes(t *testing.T) {
 		}
 	}
 	require.Empty(t, askedOther, "the row is trusted")
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
 }
 
 func appendRaw(t *testing.T, path string, line []byte) {
@@ -166,7 +177,6 @@ func TestComparedAfterABoot(t *testing.T) {
 			d = open(t, dir, described(&asked))
 			require.Len(t, list(t, d), 2)
 			require.Empty(t, asked)
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -186,7 +196,6 @@ func TestIndexMadeByAnAppend(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 2)
-	require.NoError(t, d.Close())
 }
 
 // A transcript that was put back is listed, even if the next line of the index comes
@@ -212,10 +221,7 @@ func TestTranscriptPutBack(t *testing.T) {
 	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 2)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("new", "k"))
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Close())
+	require.Equal(t, "a", load(t, d, "k", "new"))
 }
 
 // An index of a newer version is neither read nor replaced.
@@ -232,7 +238,6 @@ func TestNewerIndex(t *testing.T) {
 	_, err = d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("b", "k"))
 	require.ErrorContains(t, err, "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
-	require.NoError(t, d.Close())
 }
 
 // The index of an earlier build, which lacks keys of owners, is made again.
@@ -275,7 +280,6 @@ func TestIndexBecomesNewer(t *testing.T) {
 	_, err = d.Append(t.Context(), row.Ref(), []driver.Line{note("1")}, driver.Anywhere, nil)
 	require.ErrorContains(t, err, "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
-	require.NoError(t, d.Close())
 }
 
 // A line of the index may be longer than one read.
@@ -295,7 +299,6 @@ func TestLongIndexLine(t *testing.T) {
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "b"}))
 	require.Contains(t, indexText(t, dir), row.Title)
 	require.Less(t, len(indexText(t, dir)), len(before))
-	require.NoError(t, d.Close())
 }
 
 // A blank line of the index means nothing.
@@ -312,7 +315,6 @@ func TestBlankIndexLine(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Put(t.Context(), row))
 	require.Equal(t, before, indexText(t, dir)[:len(before)], "it is not rewritten")
-	require.NoError(t, d.Close())
 }
 
 // A line without its '\n' was left by a killed writer, and stays apart from the
@@ -331,7 +333,6 @@ func TestTornIndexLine(t *testing.T) {
 	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 2)
-	require.NoError(t, d.Close())
 }
 
 // The index is rewritten when most of it is useless, and keeps the rest.
@@ -353,13 +354,9 @@ func TestIndexIsRewritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, row.Title, got.Title)
 		require.Len(t, list(t, d), 2)
-		cur, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-		require.NoError(t, err)
-		require.Equal(t, "b", cur.ID)
+		require.Equal(t, "b", load(t, d, "k", ""))
 	}
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
 }
 
 // An index that cannot be rewritten keeps growing, and a deletion that needs it
@@ -385,7 +382,6 @@ func TestIndexThatCannotBeRewritten(t *testing.T) {
 	rows := list(t, d)
 	require.Equal(t, []string{"a"}, ids(rows))
 	require.Equal(t, row.Title, rows[0].Title)
-	require.NoError(t, d.Close())
 }
 
 // The index stays small when many processes each add a little to it.

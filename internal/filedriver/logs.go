@@ -1,12 +1,13 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/convolog/convolog/internal/filelog"
@@ -24,6 +25,16 @@ func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 		}
 	}
 	return nil, err
+}
+
+// use calls f with the open log of a session.
+func (a *agent) use(ref driver.Ref, f func(o *openLog) error) (err error) {
+	o, err := a.acquire(ref)
+	if err != nil {
+		return err
+	}
+	defer func() { err = a.cause(ref, a.d.logs.release(o, err)) }() // even if a function of the caller panics
+	return f(o)
 }
 
 // cause returns err with the reason why a log was replaced.
@@ -55,7 +66,7 @@ func newLogs(d *Driver, limit int) *logs {
 func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*openLog, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.closed {
+	if ls.open == nil {
 		return nil, driver.ErrClosed
 	}
 	o := ls.open[ref]
@@ -124,7 +135,7 @@ func (ls *logs) ended(o *openLog, err error) error {
 // surplus returns the unused log that was used longest ago, for the caller to evict, if
 // there are too many. The caller holds ls.mu.
 func (ls *logs) surplus() (old *openLog) {
-	if len(ls.open) <= ls.limit || ls.closed {
+	if len(ls.open) <= ls.limit {
 		return nil
 	}
 	idle := 0
@@ -145,7 +156,7 @@ func (ls *logs) surplus() (old *openLog) {
 // evict closes a log unless it is used again. A log with a failed sync stays: closing
 // it would forget the failure.
 func (ls *logs) evict(o *openLog) {
-	if ls.failed(o.log) == nil && o.log.Unsynced() < math.MaxInt64 {
+	if ls.failed(o.log) == nil && o.log.Owes() {
 		// Then closing does not sync: a log opened just before would not learn
 		// of a failure.
 		if err := o.log.Sync(context.Background()); err != nil {
@@ -154,8 +165,8 @@ func (ls *logs) evict(o *openLog) {
 	}
 	ls.mu.Lock()
 	// A short use since then may have left something to sync.
-	done := o.users == 0 && ls.open[o.ref] == o && !ls.closed &&
-		ls.failed(o.log) == nil && o.log.Unsynced() == math.MaxInt64 && ls.d.remember(o.ref, o.log)
+	done := o.users == 0 && ls.open[o.ref] == o &&
+		ls.failed(o.log) == nil && !o.log.Owes() && ls.d.remember(o.ref, o.log)
 	if done {
 		delete(ls.open, o.ref)
 	}
@@ -192,8 +203,8 @@ func (ls *logs) interrupt() {
 // close closes all logs, even if a loop over a Scan still uses one.
 func (ls *logs) close() error {
 	ls.mu.Lock()
-	ls.closed = true
 	all := slices.Collect(maps.Values(ls.open))
+	ls.open = nil
 	ls.mu.Unlock()
 	var errs []error
 	for _, o := range all {
@@ -207,7 +218,10 @@ func (ls *logs) close() error {
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
 	if f := a.d.opts.Observe; f != nil {
-		o.Observe = func(ctx context.Context, e filelog.Event) { f(ctx, ref, e) }
+		o.Observe = func(ctx context.Context, e filelog.Event) {
+			own, _ := ctx.Value(caller{}).(context.Context)
+			f(cmp.Or(own, ctx), ref, e)
+		}
 	}
 	return o
 }
@@ -220,7 +234,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.d.identify(ref, l); err != nil {
+	if err := a.d.identify(ref, l, func() { a.d.remember(ref, l) }); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -235,7 +249,9 @@ func (d *Driver) mark(ref driver.Ref) mark {
 func (d *Driver) setMark(ref driver.Ref, m mark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.marks[ref] = m
+	if d.marks[ref] = m; m == (mark{}) {
+		delete(d.marks, ref)
+	}
 }
 
 // remember marks a transcript as it is. It reports false, and changes nothing,
@@ -255,43 +271,20 @@ func (d *Driver) remember(ref driver.Ref, l *filelog.Log) bool {
 	return ok || err != nil
 }
 
-// identify returns an error, once, if a transcript is not the file that this driver last
-// opened or closed under its name.
-func (d *Driver) identify(ref driver.Ref, l *filelog.Log) error {
-	fits, err := d.mark(ref).fits(l)
+// identify returns an error, once, if a transcript or an archive is not the one that this
+// driver last opened or closed under its name. Then note marks it.
+func (d *Driver) identify(ref driver.Ref, r io.ReaderAt, note func()) error {
+	fits, err := d.mark(ref).fits(r)
 	if err != nil {
 		return err
 	}
 	if !fits {
 		d.replaced(ref)
 		d.setMark(ref, mark{})
+		err = madeAgain(ref.ID)
 	}
-	d.remember(ref, l)
-	if !fits {
-		return madeAgain(ref.ID)
-	}
-	return nil
-}
-
-// identifyArchive is identify for an archive. An archive with the bytes of the known
-// transcript is not another one.
-func (d *Driver) identifyArchive(ref driver.Ref, z *zipped) error {
-	known := d.mark(ref)
-	var err error
-	fits := known == z.mark
-	if !fits {
-		if fits, err = known.fits(z); err != nil {
-			return err
-		}
-	}
-	if !fits {
-		d.replaced(ref)
-	}
-	d.setMark(ref, z.mark)
-	if !fits {
-		return madeAgain(ref.ID)
-	}
-	return nil
+	note()
+	return err
 }
 
 func (d *Driver) replaced(ref driver.Ref) {

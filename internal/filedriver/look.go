@@ -137,9 +137,9 @@ func (a *agent) files(kind int) (all []found, err error) {
 // idOf returns the ID of the session in a file. If the file's name is hashed,
 // the header holds the ID; it is empty if that cannot be read.
 func (a *agent) idOf(f found, enc string) (id string, ok bool) {
-	if id, ok = DecodeName(enc); !ok && filename.IsHashed(enc) {
+	if id, ok = filename.Decode(enc); !ok && filename.IsHashed(enc) {
 		e, _, _ := a.header(f)
-		id, ok = e.ID, EncodeName(e.ID) == enc
+		id, ok = e.ID, filename.Encode(e.ID) == enc
 	}
 	return id, ok && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil
 }
@@ -158,7 +158,7 @@ func (x *index) check(id string) (changed bool) {
 		}
 		return true
 	}
-	if err != nil || e != nil && e.archived == f.archived && (f.archived || e.size == f.size || e.key == "" && e.size != unseen) {
+	if err != nil || e != nil && e.archived == f.archived && (f.archived || e.size == f.size) {
 		return false
 	}
 	_ = x.look(f) // said in the log
@@ -198,18 +198,22 @@ func (x *index) look(f found) error {
 	case errors.Is(err, errNoHeader) && (f.archived || e != nil && e.key != ""):
 		return err
 	case errors.Is(err, errNoHeader) && row.ID == "":
-		x.set(&entry{id: f.id})
+		x.set(&entry{id: f.id, size: f.size})
 		if e == nil || x.lost {
-			x.news = append(x.news, f.id)
+			x.news[f.id] = true
 		}
 		return err
 	case err != nil && known.ID != "" && known.Key != "":
 		known.Gen, known.Archived = max(row.Gen, e.gen), f.archived
 		row = known
 	}
-	x.set(entryOf(row))
+	n := entryOf(row)
+	if n.key == "" {
+		n.size = f.size // the row covers nothing; another look is of use when the file has changed
+	}
+	x.set(n)
 	if e == nil || e.key != row.Key || x.lost {
-		x.news = append(x.news, f.id)
+		x.news[f.id] = true
 	}
 	return err
 }

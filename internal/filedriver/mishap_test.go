@@ -34,13 +34,11 @@ func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	require.Error(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	addLine(t, dir, "damage") // a reason to rewrite the index
 	create(t, d, "x", "k")
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "new key"}, header("y", "new key"))
-	require.NoError(t, err)
-	require.Equal(t, "y", row.ID)
+	require.Equal(t, "y", load(t, d, "new key", "y"))
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "x"}))
 	require.NotContains(t, indexText(t, dir), "damage")
 	require.Contains(t, indexText(t, dir), `{"delete":"gone"}`)
-	_, err = d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("gone", "k"))
+	_, err := d.Create(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, header("gone", "k"))
 	require.ErrorIs(t, err, fs.ErrExist)
 	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
 	require.NoError(t, err)
@@ -77,9 +75,8 @@ func TestKilledWhenADeletionRewritesTheIndex(t *testing.T) {
 	require.Equal(t, 1, kills)
 	require.NoError(t, d.Close())
 	require.NotEmpty(t, wordsIn(t, left))
-	d = open(t, left, nil)
+	open(t, left, nil)
 	require.Empty(t, wordsIn(t, left), "opening alone removes the words")
-	require.NoError(t, d.Close())
 }
 
 // If a kill comes between a deletion's mark and its line, the next write clears
@@ -97,7 +94,6 @@ func TestMarkWithoutADeletion(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, info.Mode()&fs.ModeSticky)
 	require.Len(t, list(t, d), 1)
-	require.NoError(t, d.Close())
 }
 
 // The ID of a session stays in use until all its files are removed: finishing its
@@ -128,7 +124,6 @@ func TestIDOfAnUnfinishedDeletion(t *testing.T) {
 			require.NoError(t, errors.Join(d.Close(), other.Close()))
 			d = open(t, dir, nil)
 			require.Len(t, list(t, d), 2)
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -161,7 +156,6 @@ func TestErrorOfAnUnfinishedDeletion(t *testing.T) {
 			require.NoError(t, os.RemoveAll(inTheWay))
 			require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 			require.NotContains(t, indexText(t, dir), `"a"`)
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -181,7 +175,6 @@ func TestKilledCreateLeavesNoWord(t *testing.T) {
 	require.Empty(t, wordsIn(t, dir))
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, driver.Ref{Agent: "main", ID: "next"})) // rewrites the index
 	require.NotContains(t, indexText(t, dir), "half")
-	require.NoError(t, d.Close())
 }
 
 // half leaves files with words of killed processes, unknown to the index: a power cut
@@ -220,7 +213,6 @@ func TestPowerCutLeavesNoWord(t *testing.T) {
 			create(t, d, "next", "k")
 			require.Empty(t, wordsIn(t, dir))
 			require.Len(t, list(t, d), 2)
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -247,7 +239,6 @@ func TestDamagedRow(t *testing.T) {
 	list(t, d)
 	create(t, d, "c", "k")
 	require.Contains(t, indexText(t, dir)[len(text):], `"row":{"id":"b"`, "the next writer puts it right")
-	require.NoError(t, d.Close())
 }
 
 // A process that appended to a session that was deleted and made again under the
@@ -268,8 +259,6 @@ func TestAppendToASessionMadeAgain(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrReplaced)
 	}
 	require.NoError(t, err)
-	require.NoError(t, other.Close())
-	require.NoError(t, d.Close())
 }
 
 // A process stopped inside Delete does not keep others from opening the store.
@@ -320,7 +309,6 @@ func TestPutOfAnUnknownSession(t *testing.T) {
 	row.Title = "put"
 	require.NoError(t, d.Put(t.Context(), row))
 	require.Equal(t, "put", list(t, d)[0].Title)
-	require.NoError(t, d.Close())
 }
 
 // The line that makes a session current counts if a kill left it without its
@@ -339,10 +327,7 @@ func TestTornLineMakesCurrent(t *testing.T) {
 	require.NoError(t, os.Truncate(d.Path(a.Ref()), info.Size()-1))
 
 	d = open(t, dir, nil)
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Close())
+	require.Equal(t, "a", load(t, d, "k", ""))
 }
 
 // A session that others append to is made current, and its row covers their
@@ -363,11 +348,7 @@ func TestSetCurrentOfABusySession(t *testing.T) {
 	require.Equal(t, info.Size(), row.Size)
 	require.Equal(t, highest+1, row.Gen)
 	require.Equal(t, 3, row.Messages)
-	row, err = other.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "a", row.ID)
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
+	require.Equal(t, "a", load(t, other, "k", ""))
 }
 
 // A transcript without a header gets no row, in a rewritten index either.
@@ -391,7 +372,6 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.Path(bad), []byte("garbage\n"), 0o600))
 	_, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "another key"}, header("new", "another key"))
 	require.ErrorContains(t, err, "its header cannot be read; nothing was written")
-	require.NoError(t, d.Close())
 }
 
 // After another boot only transcripts that differ from their rows are read, a
@@ -411,9 +391,7 @@ func TestRowsAfterABoot(t *testing.T) {
 	d = open(t, dir, described(&asked))
 	require.Len(t, list(t, d), 2)
 	require.Empty(t, asked)
-	cur, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "a", cur.ID)
+	require.Equal(t, "a", load(t, d, "k", ""))
 	require.NoError(t, d.Close())
 
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, `"turnCount":0`, `"turnCount:0`, 1)), 0o600))
@@ -423,7 +401,6 @@ func TestRowsAfterABoot(t *testing.T) {
 		require.True(t, json.Valid([]byte(line)), line)
 	}
 	require.Len(t, list(t, d), 3)
-	require.NoError(t, d.Close())
 }
 
 // A session that was deleted and made again is another session, even for a process

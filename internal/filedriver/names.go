@@ -21,24 +21,13 @@ const (
 // Next to a transcript an archive does not count.
 var kinds = [2]struct{ folder, ext string }{{"sessions", extension}, {archiveFolder, extension + gzipExtension}}
 
-// EncodeName returns the file name of an agent or a session ID: lower-case
-// letters, digits, '_' and '-' stay; every other byte, and the first byte of a
-// Windows device name such as "con", becomes %xx. Names over 120 bytes become a
-// prefix, '-' and their SHA-256. So two names never share a file, and no name
-// leaves its folder.
-func EncodeName(name string) string { return filename.Encode(name) }
-
-// DecodeName is the inverse of EncodeName; ok is false for a hashed name and
-// for an invalid one.
-func DecodeName(enc string) (name string, ok bool) { return filename.Decode(enc) }
-
 // fileName returns the name of a transcript. If only a hashed name is known, id
 // is that name, which is too long for an ID.
 func fileName(id string) string {
 	if enc, ok := strings.CutSuffix(id, extension); ok && filename.IsHashed(enc) {
 		return id
 	}
-	return EncodeName(id) + extension
+	return filename.Encode(id) + extension
 }
 
 // archiveName returns the name of a session's archive in the folder of its agent.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -101,7 +102,7 @@ func (d *Driver) agent(name string) (*agent, error) {
 	if err := driver.CheckAgent(name); err != nil {
 		return nil, err
 	}
-	folder := EncodeName(name)
+	folder := filename.Encode(name)
 	opened, err, _ := d.opening.Do(folder, func() (any, error) {
 		d.mu.Lock()
 		a := d.agents[name]
@@ -170,17 +171,13 @@ func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *o
 			return err
 		}
 	}
-	o, err := a.acquire(ref)
-	if err != nil {
-		return err
-	}
-	return a.cause(ref, d.logs.release(o, f(a, o)))
+	return a.use(ref, func(o *openLog) error { return f(a, o) })
 }
 
 // agentName returns the name of the agent of a folder. If the folder's name is
 // hashed, it comes from the index or a transcript, and is empty if none fits.
 func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
-	if name, ok := DecodeName(folder); ok {
+	if name, ok := filename.Decode(folder); ok {
 		return name, nil
 	}
 	d.mu.Lock()
@@ -207,11 +204,11 @@ func (d *Driver) agentName(ctx context.Context, folder string) (string, error) {
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
 	err = a.idx.ready(ctx)
-	if EncodeName(a.name) == folder { // in the first line of the index
+	if filename.Encode(a.name) == folder { // in the first line of the index
 		return a.name, nil
 	}
 	for _, e := range a.idx.byID {
-		if row, ok := a.idx.row(e); ok && EncodeName(row.Agent) == folder {
+		if row, ok := a.idx.row(e); ok && filename.Encode(row.Agent) == folder {
 			return row.Agent, nil
 		}
 	}

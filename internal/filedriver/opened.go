@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
 
@@ -32,13 +31,13 @@ type source interface {
 	TrySize() (size int64, ok bool, err error)
 }
 
-// An opened is a transcript or an archive that was opened to be read.
+// An opened is a transcript or an archive that was opened to be read. Its size is the one of
+// the transcript when it was opened: set by open and read.
 type opened struct {
-	io.ReaderAt
-	file *os.File
-	size int64   // of the transcript, when it was opened
-	zip  *zipped // nil if it is not an archive
-	a    *agent
+	io.ReaderAt // set by open and turn
+	file        *os.File
+	zip         *zipped // nil if it is not an archive
+	a           *agent
 	found
 }
 
@@ -59,16 +58,7 @@ func (o *opened) TrySize() (size int64, ok bool, err error) {
 	if o.zip != nil {
 		return o.size, true, nil
 	}
-	l, err := o.a.acquire(driver.Ref{Agent: o.a.name, ID: o.id})
-	switch {
-	case errors.Is(err, driver.ErrArchived), errors.Is(err, fs.ErrNotExist):
-		size, err = o.Size() // nothing is appended to a file without a name
-		return size, err == nil, err
-	case err != nil:
-		return 0, false, err
-	}
-	size, ok, err = l.log.TrySize()
-	return size, ok, o.a.d.logs.release(l, err)
+	return filelog.TrySize(o.file)
 }
 
 func (o *opened) close() { _ = o.file.Close() } // only read
@@ -110,8 +100,8 @@ func (a *agent) open(f found) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{ReaderAt: file, file: file, size: info.Size(), a: a, found: f}
-	if !f.archived {
+	o := &opened{ReaderAt: file, file: file, a: a, found: f}
+	if o.size = info.Size(); !f.archived {
 		return o, nil
 	}
 	if o.zip, err = openZip(file, info.Size()); err != nil {

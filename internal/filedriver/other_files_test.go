@@ -34,7 +34,6 @@ func TestFilesByHand(t *testing.T) {
 	require.Len(t, list(t, d), 2)
 	_, err = d.Get(t.Context(), ref)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.NoError(t, d.Close())
 }
 
 // A transcript that was removed is not listed, though its folder looks untouched.
@@ -48,7 +47,6 @@ func TestFileRemovedByHand(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
 	d = open(t, dir, nil)
 	require.Equal(t, []string{"b"}, ids(list(t, d)))
-	require.NoError(t, d.Close())
 }
 
 // The next writer adds the row of a transcript that was put into the folder, so
@@ -75,7 +73,6 @@ func TestRowOfAFileByHand(t *testing.T) {
 	d = open(t, dir, described(&asked))
 	require.Len(t, list(t, d), 3)
 	require.Empty(t, asked)
-	require.NoError(t, d.Close())
 }
 
 // A folder with another program's index is refused and stays as it is.
@@ -110,7 +107,6 @@ func TestReadOnlyWithoutIndex(t *testing.T) {
 		require.Len(t, list(t, d), 1)
 	}
 	require.Equal(t, []string{"a from 0"}, asked)
-	require.NoError(t, d.Close())
 }
 
 // Files with names that this package would not give are not sessions.
@@ -125,10 +121,7 @@ func TestOtherFiles(t *testing.T) {
 	loseIndex(t, dir)
 	d = open(t, dir, nil)
 	require.Equal(t, []string{"a"}, ids(list(t, d)))
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "other key"}, header("b", "other key"))
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
-	require.NoError(t, d.Close())
+	require.Equal(t, "b", load(t, d, "other key", "b"))
 }
 
 // A session that another process is just making is found by its key before it
@@ -145,10 +138,7 @@ func TestSessionInTheMaking(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))
 	addLine(t, dir, `{"change":"b"}`)
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
-	row, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
-	require.NoError(t, err)
-	require.Equal(t, "b", row.ID)
-	require.NoError(t, d.Close())
+	require.Equal(t, "b", load(t, d, "k", ""))
 }
 
 // The error names a path where the index cannot be.
@@ -166,5 +156,23 @@ func TestIndexThatIsNoFile(t *testing.T) {
 	require.ErrorContains(t, err, "move it away")
 	require.NoError(t, os.Remove(path))
 	require.Len(t, list(t, d), 1)
-	require.NoError(t, d.Close())
+}
+
+// A transcript that is being copied into the folder while a list looks at it is listed
+// once it is whole.
+func TestCopiedWhileListed(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	path := d.Path(create(t, d, "a", "k").Ref())
+	create(t, d, "b", "other key")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	require.Len(t, list(t, d), 1)
+	for _, part := range [][]byte{nil, text[:10]} {
+		require.NoError(t, os.WriteFile(path, part, 0o600))
+		require.Len(t, list(t, d), 1)
+	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	require.Len(t, list(t, d), 2)
 }

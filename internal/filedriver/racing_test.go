@@ -17,6 +17,7 @@ import (
 
 	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -82,8 +83,6 @@ func TestCreateRacingDelete(t *testing.T) {
 			require.Equal(t, len(files) > 0, err == nil, "round %d: %v", round, err)
 		}
 	}
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
 }
 
 // An agent whose folder has a hashed name is listed, read and deleted from like
@@ -114,7 +113,7 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	}
 
 	// A kill inside Delete: opening alone finishes it.
-	folder := filepath.Join(dir, "agents", filedriver.EncodeName(names[1]))
+	folder := filepath.Join(dir, "agents", filename.Encode(names[1]))
 	index := filepath.Join(folder, "sessions.jsonl")
 	text, err := os.ReadFile(index)
 	require.NoError(t, err)
@@ -129,7 +128,6 @@ func TestAgentsWithHashedNames(t *testing.T) {
 	rows, err := d.List(t.Context(), names[1], driver.Position{}, 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{strings.Repeat("B", 100)}, ids(rows))
-	require.NoError(t, d.Close())
 }
 
 // If neither the folder nor its index names the agent of a deletion, opening the
@@ -140,19 +138,18 @@ func TestDeletionOfANamelessAgent(t *testing.T) {
 	row, err := d.Create(t.Context(), driver.KeyRef{Agent: name, Key: "k"}, header("a", "k"))
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
-	path := filepath.Join(dir, "agents", filedriver.EncodeName(name), "sessions.jsonl")
+	path := filepath.Join(dir, "agents", filename.Encode(name), "sessions.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte("damage\n"+`{"delete":"a"}`+"\n"), 0o600))
 	require.NoError(t, os.Chmod(path, 0o600|fs.ModeSticky))
 
 	var log bytes.Buffer
 	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Contains(t, log.String(), "the name of its agent is not known")
-	require.Contains(t, log.String(), filedriver.EncodeName(name))
+	require.Contains(t, log.String(), filename.Encode(name))
 	rows, err := d.List(t.Context(), name, driver.Position{}, 0)
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NoFileExists(t, d.Path(row.Ref()))
-	require.NoError(t, d.Close())
 }
 
 // Looking for the name of an agent whose folder has a hashed name leaves its sessions
@@ -187,7 +184,7 @@ func TestSessionsOfAHashedName(t *testing.T) {
 			info, err := os.Stat(d.Path(refs[0]))
 			require.NoError(t, err)
 			require.NoError(t, os.Truncate(d.Path(refs[0]), info.Size()-1))
-			path := filepath.Join(dir, "agents", filedriver.EncodeName(name), "sessions.jsonl")
+			path := filepath.Join(dir, "agents", filename.Encode(name), "sessions.jsonl")
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, []byte(index(string(text))), 0o600))
@@ -205,7 +202,6 @@ func TestSessionsOfAHashedName(t *testing.T) {
 			for _, err := range d.Scan(t.Context(), refs[0], 0, driver.Forward, nil) {
 				require.NoError(t, err)
 			}
-			require.NoError(t, d.Close())
 		})
 	}
 }
@@ -237,8 +233,6 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 	create(t, d, "c", "other key")
 	add(t, d, ref, "4") // names the process again
 	require.Contains(t, indexText(t, dir), `{"open":`)
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
 }
 
 // A call that looks for a session of an agent does not keep others from making the
@@ -274,7 +268,6 @@ func TestFirstSessionOfAnAgent(t *testing.T) {
 		readers.Wait()
 		require.NoError(t, err)
 	}
-	require.NoError(t, d.Close())
 }
 
 // A folder with a name that this package does not give is not an agent's, and does not
@@ -288,5 +281,4 @@ func TestFolderOfSomebodyElse(t *testing.T) {
 	got, err := agentsOf(t.Context(), d)
 	require.NoError(t, err)
 	require.Equal(t, []string{"main"}, got)
-	require.NoError(t, d.Close())
 }

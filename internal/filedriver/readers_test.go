@@ -247,5 +247,4 @@ func TestReadersBesideTornWriters(t *testing.T) {
 	for i := range last {
 		require.Equal(t, w.acked[i].Load(), last[i])
 	}
-	require.NoError(t, d.Close())
 }

@@ -65,5 +65,4 @@ func TestMarkedTranscript(t *testing.T) {
 		require.NoError(t, again())
 		require.False(t, marked())
 	}
-	require.NoError(t, d.Close())
 }

@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -28,36 +29,36 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 	if _, err := x.a.unarchived(x.stat(ref.ID)); err != nil {
 		return err
 	}
-	o, err := x.a.acquire(ref)
-	if err != nil {
-		return x.a.cause(ref, err)
-	}
-	err = filelog.SyncDir(x.a.sess, ".")
-	if err == nil {
-		err = x.a.removeArchive(ref.ID) // leftovers of a killed process, with words to erase
-	}
-	if err == nil {
-		// A restore may not have synced the removal of the archive.
-		if err = filelog.SyncDir(x.a.root, archiveFolder); errors.Is(err, fs.ErrNotExist) {
-			err = nil
+	err := x.a.use(ref, func(o *openLog) (err error) {
+		if err = filelog.SyncDir(x.a.sess, "."); err == nil {
+			err = x.a.removeArchive(ref.ID) // leftovers of a killed process, with words to erase
 		}
-	}
-	if err == nil {
-		err = x.announce("erase", "nothing was erased; try again", true, record{Erase: ref.ID})
-	}
-	if err == nil {
-		x.aside(func() {
-			err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
+		if err == nil {
+			// A restore may not have synced the removal of the archive.
+			if err = filelog.SyncDir(x.a.root, archiveFolder); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+		if err == nil {
+			err = x.announce("erase", "nothing was erased; try again", true, record{Erase: ref.ID})
+		}
+		if err != nil {
+			return err
+		}
+		x.briefly(ctx, func(short context.Context) {
+			err = o.log.Replace(short, func(to io.Writer, size int64) error {
 				records := transcript.Scan(o.log, size, nil) // every line is ended
-				return change(records, func(line []byte) error {
+				err := change(records, func(line []byte) error {
 					_, err := to.Write(append(slices.Clip(line), '\n'))
 					return err
 				})
+				return cmp.Or(err, ctx.Err())
 			})
 		})
-	}
-	if err = x.a.d.logs.release(o, err); err == nil {
+		return err
+	})
+	if err == nil {
 		x.a.d.logs.drop(ref)
 	}
-	return errors.Join(x.a.cause(ref, err), x.finishErases())
+	return errors.Join(err, x.finishErases())
 }

@@ -38,8 +38,6 @@ func TestPutOfAnOldRow(t *testing.T) {
 	require.NoError(t, d.Put(t.Context(), old))
 	require.Contains(t, indexText(t, dir)[len(before):], `"messageCount":3`)
 	require.Equal(t, 3, list(t, d)[0].Messages)
-	require.NoError(t, d.Close())
-	require.NoError(t, other.Close())
 }
 
 // Without Describe a row takes its times from the header.
@@ -84,7 +82,6 @@ func TestTimesOutOfRange(t *testing.T) {
 	require.Equal(t, "put", got.Title)
 	require.True(t, got.LastUserAt.IsZero())
 	require.True(t, got.CreatedAt.IsZero())
-	require.NoError(t, d.Close())
 }
 
 // The caller owns the row that a lookup by key returns. Its gen is the highest.
@@ -110,7 +107,6 @@ func TestCurrentReturnsACopy(t *testing.T) {
 	got, err := d.Load(t.Context(), driver.KeyRef{Agent: "main", Key: "k"}, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 9, got.Gen)
-	require.NoError(t, d.Close())
 }
 
 // If a process is killed between making a session and writing its row, the next
@@ -127,7 +123,6 @@ func TestRowOfASessionInTheMaking(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))
 	require.NoError(t, d.Put(t.Context(), a))
 	require.Contains(t, indexText(t, dir), `"row":{"id":"b"`)
-	require.NoError(t, d.Close())
 }
 
 // A session whose transcript cannot be understood any more keeps the row it had.
@@ -142,8 +137,6 @@ func TestRowThatCannotBeMadeAnew(t *testing.T) {
 		return driver.Row{Title: "half"}, errors.New("not understood")
 	}})
 	require.Equal(t, "kept", list(t, other)[0].Title)
-	require.NoError(t, other.Close())
-	require.NoError(t, d.Close())
 }
 
 // A row that was damaged on the disk is made again from its transcript.
@@ -166,5 +159,4 @@ func TestDamagedRowIsRewritten(t *testing.T) {
 	require.NotContains(t, indexText(t, dir), "!")
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 1)
-	require.NoError(t, d.Close())
 }

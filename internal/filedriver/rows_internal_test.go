@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -251,9 +252,9 @@ func FuzzPeekMark(f *testing.F) {
 // Only the whole name of a file with a hashed name is used for its session as it
 // is.
 func TestFileName(t *testing.T) {
-	hashed := EncodeName(strings.Repeat("x", 200))
+	hashed := filename.Encode(strings.Repeat("x", 200))
 	require.Equal(t, hashed+extension, fileName(hashed+extension))
 	require.NotEqual(t, "a"+extension, fileName("a"+extension))
-	require.Equal(t, EncodeName(hashed)+extension, fileName(hashed))
+	require.Equal(t, filename.Encode(hashed)+extension, fileName(hashed))
 	require.NotEqual(t, hashed, fileName(hashed))
 }

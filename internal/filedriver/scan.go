@@ -91,8 +91,8 @@ func (d *Driver) beginRead(ctx context.Context, ref driver.Ref) (in source, size
 			if o, err = a.open(f); errors.Is(err, fs.ErrNotExist) {
 				continue // it was just archived or restored
 			}
-			if err == nil && o.zip != nil {
-				if err = d.identifyArchive(ref, o.zip); err != nil {
+			if err == nil && o.zip != nil && d.mark(ref) != o.zip.mark { // else it has the bytes of the known transcript
+				if err = d.identify(ref, o.zip, func() { d.setMark(ref, o.zip.mark) }); err != nil {
 					o.close()
 				}
 			}

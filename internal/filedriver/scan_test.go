@@ -187,5 +187,4 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	require.NoError(t, err)
 	look("behind it", "a", "1", "2", "3", "4")
 	require.NoError(t, writer.Close())
-	require.NoError(t, ro.Close())
 }

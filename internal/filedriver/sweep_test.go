@@ -32,5 +32,4 @@ func TestDeleteOfTheLibraryLeavesNoWord(t *testing.T) {
 	require.NoError(t, os.Remove(inTheWay))
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, row.Ref()))
 	require.Empty(t, wordsIn(t, dir))
-	require.NoError(t, d.Close())
 }

@@ -19,11 +19,8 @@ func (x *index) takeTurn(id string) (release func(), err error) {
 	if x.a.d.opts.ReadOnly {
 		return nil, x.fail("write index", driver.ErrReadOnly, "open the store without ReadOnly")
 	}
-	off := turnByte(id)
-	if err := x.lock.TryLock(off); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return nil, lockError(err)
-	}
-	return func() { _ = x.lock.Unlock(off) }, nil // a lock that stays ends with the process
+	release, err = x.lock.Claim(turnByte(id))
+	return release, lockError(err)
 }
 
 // turnByte is the lock byte of a session's turns in sessions.lock, where it

@@ -102,7 +102,6 @@ func TestScanBesideAnAppendThatFails(t *testing.T) {
 		ids, _ = readAll(t, d.Scan(ctx, ref, next, dir, nil))
 		require.Subset(t, ids, []string{"damage", "dead0"})
 	}
-	require.NoError(t, d.Close())
 }
 
 // A scan does not continue in the middle of a line written during it.
@@ -183,5 +182,4 @@ func TestScanOfAMarkedFile(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
 	require.Equal(t, before.Size(), after.Size())
-	require.NoError(t, d.Close())
 }

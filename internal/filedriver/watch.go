@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -15,7 +16,7 @@ func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop fu
 		if err := driver.CheckRef(ref); err != nil {
 			return nil, err
 		}
-		folder = EncodeName(ref.Agent)
+		folder = filename.Encode(ref.Agent)
 	}
 	return d.watches.add(&watch{ref: ref, folder: folder, file: fileName(ref.ID), changed: changed})
 }

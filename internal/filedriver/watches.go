@@ -3,6 +3,7 @@ package filedriver
 import (
 	"strings"
 
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -32,8 +33,8 @@ func (ws *watches) tell(folder, file string) {
 		return
 	}
 	var ref driver.Ref // the meaning of a hashed name is unknown
-	if agent, ok := DecodeName(folder); ok {
-		if id, ok := DecodeName(enc); ok {
+	if agent, ok := filename.Decode(folder); ok {
+		if id, ok := filename.Decode(enc); ok {
 			ref = driver.Ref{Agent: agent, ID: id}
 		}
 	}

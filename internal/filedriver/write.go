@@ -75,13 +75,25 @@ func (x *index) aside(f func()) {
 	f()
 }
 
+// briefly is aside for a call that takes the append lock of a session until its context
+// ends. The holder may be a stopped process, which must not keep the lock of the index from
+// others. Observers get ctx.
+func (x *index) briefly(ctx context.Context, f func(ctx context.Context)) {
+	short, cancel := context.WithTimeout(context.WithValue(ctx, caller{}, ctx), logWait)
+	defer cancel()
+	x.aside(func() { f(short) })
+}
+
+// caller is the context key of the context that a call of briefly was made with.
+type caller struct{}
+
 // addNews writes the rows that the index lacks, and removes the dead writers that
 // owed them. The caller holds its lock.
 func (x *index) addNews() error {
 	var recs []record
 	news := x.news
-	x.news = nil
-	for _, id := range news {
+	x.news = map[string]bool{}
+	for _, id := range slices.Sorted(maps.Keys(news)) {
 		if e := x.find(id); e != nil && e.key == "" {
 			recs = append(recs, record{Unknown: id}) // every process must look at it before it makes a session
 		} else if e != nil {
@@ -100,7 +112,7 @@ func (x *index) addNews() error {
 	}
 	err := x.write(recs...)
 	if err != nil {
-		x.news = news
+		maps.Copy(x.news, news)
 	}
 	return err
 }
@@ -111,8 +123,8 @@ func (x *index) write(recs ...record) error {
 	if !x.lost && len(x.news) == 0 && x.listed != x.said { // the rows of all these names are in the file
 		recs = append(recs, record{Listed: x.listed})
 	}
-	if by := x.by.Load(); by != 0 && !x.named.Load() { // the index was lost
-		recs = append(recs, record{Open: by})
+	if x.by != 0 && !x.named.Load() { // the index was lost
+		recs = append(recs, record{Open: x.by})
 	}
 	var lines []byte
 	for _, rec := range recs {

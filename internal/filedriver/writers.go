@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 )
 
@@ -62,7 +63,7 @@ func (x *index) finish(ctx context.Context) error {
 			delete(x.changes, id)
 			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // useless; the header contains words
 		}
-		x.news = append(x.news, id)
+		x.news[id] = true
 	}
 	if err := x.addNews(); err != nil {
 		x.a.d.log.Warn("rows could not be written; the next writer tries again", "folder", x.a.dir, "err", err)
@@ -117,6 +118,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	for _, id := range ids {
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		x.a.d.logs.drop(ref)
+		x.a.d.setMark(ref, mark{}) // nothing of it stays
 		x.a.d.at("delete: remove")
 		var err error
 		if x.aside(func() { err = remove(id) }); err != nil {
@@ -183,7 +185,7 @@ func (a *agent) unlink(id string) error {
 		err = nil
 	}
 	err = cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
-	if blobs := blobFolder + "/" + EncodeName(id); err == nil { // files next to the transcript; package blobs relies on the order
+	if blobs := blobFolder + "/" + filename.Encode(id); err == nil { // files next to the transcript; package blobs relies on the order
 		if err = filelog.NoLinks(a.root, blobs); err == nil {
 			err = a.root.RemoveAll(blobs)
 		}
@@ -212,23 +214,21 @@ func (x *index) openWriter(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	err := x.locked(short, func() error {
-		if x.by.Load() != 0 {
+		if x.by != 0 {
 			return x.write() // the name, if the index was lost
 		}
 		by := firstWriter + rand.Int64N(writers)
-		lockErr := x.lock.TryLock(by)
-		if lockErr != nil && !errors.Is(lockErr, errors.ErrUnsupported) {
-			return lockErr
+		release, err := x.lock.Claim(by)
+		if err != nil {
+			return err
 		}
-		err := x.write(record{Open: by})
-		switch {
-		case err == nil:
-			x.by.Store(by)
-			x.named.Store(true)
-		case lockErr == nil:
-			_ = x.lock.Unlock(by) // a lock that stays ends with the process
+		if err = x.write(record{Open: by}); err != nil {
+			release()
+			return err
 		}
-		return err
+		x.by = by
+		x.named.Store(true)
+		return nil
 	})
 	if ctx.Err() == nil && errors.Is(err, driver.ErrBusy) {
 		// If this process is killed, a session may keep an old place in lists.
@@ -241,20 +241,22 @@ func (x *index) openWriter(ctx context.Context) error {
 // closeWriter writes the rows of sessions that this process had open and removes it
 // from the writers. After a failure other processes find a dead writer.
 func (x *index) closeWriter(ids []string) {
-	if x.by.Load() == 0 {
+	if x.by == 0 { // no call is under way
 		return
 	}
 	err := x.locked(context.Background(), func() error {
 		for _, id := range ids {
 			x.check(id)
 			if e := x.find(id); e != nil && e.n == 0 && e.key != "" {
-				x.news = append(x.news, id)
+				x.news[id] = true
 			}
 		}
 		if err := x.addNews(); err != nil {
 			return err
 		}
-		return x.write(record{Closed: x.by.Swap(0)})
+		by := x.by
+		x.by = 0
+		return x.write(record{Closed: by})
 	})
 	if err != nil {
 		x.a.d.log.Warn("the index was not brought up to date; other processes compare it with the transcripts", "folder", x.a.dir, "err", err)

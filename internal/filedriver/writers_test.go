@@ -54,7 +54,6 @@ func TestDeadWriter(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list(t, d), 3)
 	require.Empty(t, asked)
-	require.NoError(t, d.Close())
 }
 
 // Other processes need not compare all transcripts while a writer lives, or after it has
@@ -108,7 +107,6 @@ func TestWriterOfALostIndex(t *testing.T) {
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
 	require.NoError(t, d.Close())
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"closed":`))
-	require.NoError(t, other.Close())
 }
 
 // A writer that could not write its last rows stays listed in the index, so that others
@@ -132,7 +130,6 @@ func TestWriterThatCannotClose(t *testing.T) {
 	require.Equal(t, 1, list(t, d)[0].Messages)
 	create(t, d, "b", "k")
 	require.Contains(t, indexText(t, dir), `{"closed":`)
-	require.NoError(t, d.Close())
 }
 
 // A folder in the place of a transcript keeps no process from finding a dead writer.
@@ -147,7 +144,6 @@ func TestDeadWriterOfNoTranscript(t *testing.T) {
 	d = open(t, dir, nil)
 	create(t, d, "b", "other key")
 	require.Contains(t, indexText(t, dir), fmt.Sprintf(`{"closed":%d}`, deadWriter))
-	require.NoError(t, d.Close())
 }
 
 // The writers of another boot are dead.
@@ -165,7 +161,6 @@ func TestWriterAfterABoot(t *testing.T) {
 	require.NotContains(t, indexText(t, dir), "another")
 	require.NotContains(t, indexText(t, dir), fmt.Sprint(deadWriter))
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
-	require.NoError(t, d.Close())
 }
 
 // A transcript without a header is named once, however often processes append to it.
@@ -182,7 +177,6 @@ func TestWritersOfAnUnknownTranscript(t *testing.T) {
 		d = open(t, dir, nil)
 		list(t, d)
 	}
-	require.NoError(t, d.Close())
 }
 
 // A store that is read-only notices the death of a writer that lived when it was opened.

@@ -32,11 +32,10 @@ const (
 type zipped struct {
 	file *io.SectionReader
 	zip  *gzip.Reader
-	at   int64 // the place that zip is at
-	size int64 // of the content
+	at   int64 // the place that zip is at: moved by ReadAt and rewind; below 0 it must be rewound
 
 	row  driver.Row // of the header; the ID is empty if it does not hold one
-	mark mark       // of the content
+	mark            // of the content
 }
 
 // openZip opens an archive that has a size.
@@ -49,7 +48,7 @@ func openZip(r io.ReaderAt, size int64) (*zipped, error) {
 	if len(extra) < sumEnd || string(extra[:len(sumID)]) != sumID {
 		return nil, errors.New("its header is not the header of an archive")
 	}
-	z.mark.sum = binary.LittleEndian.Uint64(extra[sumAt:])
+	z.sum = binary.LittleEndian.Uint64(extra[sumAt:])
 	if len(extra) > rowAt {
 		if err := json.Unmarshal(extra[rowAt:], &z.row); err != nil {
 			return nil, err
@@ -63,7 +62,6 @@ func openZip(r io.ReaderAt, size int64) (*zipped, error) {
 			return nil, err
 		}
 	}
-	z.mark.size = z.size
 	return z, nil
 }
 

@@ -14,7 +14,7 @@ import (
 type Draft struct {
 	t    *tempFile
 	name string
-	done bool // installed or discarded
+	done bool // installed or discarded: set by install and Discard
 }
 
 // NewDraft makes an empty file that is to have the name that name refers to within

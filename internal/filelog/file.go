@@ -198,6 +198,19 @@ func OpenFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
+// TrySize is [Log.TrySize] for a file that [OpenFile] has opened, whatever its name is now.
+func TrySize(f *os.File) (size int64, ok bool, err error) {
+	if ok, err = tryLock(f, appendLock, true); !ok || err != nil {
+		return 0, false, err
+	}
+	defer func() { _ = unlock(f, appendLock) }() // cannot fail: to unlock a held byte needs no memory
+	info, err := f.Stat()
+	if err != nil {
+		return 0, false, err
+	}
+	return info.Size(), true, nil
+}
+
 // NoLinks returns an error if name, or a folder on the way to it, is a symbolic link
 // within root. A Root follows links that stay within it: a planted link would lead from
 // the files of one session, or of one person, to others.

@@ -18,16 +18,17 @@ import (
 // that dies, however it dies. A LockFile is safe for several goroutines, which
 // exclude each other on the same byte as well.
 type LockFile struct {
-	root *os.Root
-	name string // within root
+	root  *os.Root
+	name  string // within root
+	whole bool   // the system has one lock for a file, the byte at 0: set by OpenLockFile
 
 	ended     chan struct{} // closed to end all waits
 	interrupt func()        // closes ended
 
-	mu     sync.Mutex // guards the fields below; no wait for the kernel's locks happens under it
-	f      *os.File   // nil after Close
-	id     fs.FileInfo
-	locked map[int64]bool
+	mu     sync.Mutex     // guards the fields below; no wait for the kernel's locks happens under it
+	f      *os.File       // set by open; nil after Close
+	id     fs.FileInfo    // of f
+	locked map[int64]bool // bytes: set by try, cleared by Unlock
 }
 
 // OpenLockFile opens the file that name refers to within root, and creates it
@@ -38,6 +39,7 @@ func OpenLockFile(root *os.Root, name string) (*LockFile, error) {
 	l := &LockFile{
 		root:      root,
 		name:      name,
+		whole:     !byteLocks,
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 		locked:    map[int64]bool{},
@@ -72,11 +74,24 @@ func (l *LockFile) TryLock(off int64) error {
 	return l.fail("lock", err)
 }
 
+// Claim is [LockFile.TryLock], and returns the function that gives the lock back. Where the
+// system has no locks on single bytes, Claim takes none: nothing is kept out.
+func (l *LockFile) Claim(off int64) (release func(), err error) {
+	err = l.TryLock(off)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return func() {}, nil
+	case err != nil:
+		return nil, err
+	}
+	return func() { _ = l.Unlock(off) }, nil // a lock that stays ends with the process
+}
+
 // try takes the lock if it is free.
 func (l *LockFile) try(off int64) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !byteLocks && off != 0 {
+	if l.whole && off != 0 {
 		return false, errors.ErrUnsupported
 	}
 	for l.f != nil {
@@ -128,7 +143,7 @@ func (l *LockFile) Held(off int64) (bool, error) {
 	if l.f == nil {
 		return false, l.fail(op, ErrClosed)
 	}
-	if !byteLocks && off != 0 {
+	if l.whole && off != 0 {
 		return false, l.fail(op, errors.ErrUnsupported)
 	}
 	if l.locked[off] {

@@ -2,6 +2,7 @@ package filelog_test
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -188,4 +189,23 @@ func TestLockFileCannotBeOpened(t *testing.T) {
 	require.NoError(t, root.Mkdir("folder", 0o700))
 	_, err = filelog.OpenLockFile(root, "folder")
 	require.ErrorContains(t, err, "not a regular file")
+}
+
+// Where a file has one lock, a claim of a byte takes none, and gives none back.
+func TestClaimWithoutByteLocks(t *testing.T) {
+	root := lockRoot(t)
+	a, b := openLocks(t, root), openLocks(t, root)
+	for _, l := range []*filelog.LockFile{a, b} {
+		l.Whole()
+		require.ErrorIs(t, l.TryLock(3), errors.ErrUnsupported)
+		release, err := l.Claim(3)
+		require.NoError(t, err)
+		defer release()
+	}
+	release, err := a.Claim(0)
+	require.NoError(t, err)
+	_, err = b.Claim(0)
+	require.ErrorIs(t, err, filelog.ErrBusy)
+	release()
+	require.NoError(t, b.TryLock(0))
 }

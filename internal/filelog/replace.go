@@ -25,7 +25,7 @@ import (
 // has failed, and Replace may be called again after [Log.Recover]. In the first two cases
 // this Log and all others of the old file fail with [ErrReplaced] from now on.
 //
-// The context is honoured until the new file has the name.
+// The context is honoured until write is called.
 func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) error) error {
 	const op = "replace"
 	if err := l.begin(op); err != nil {
@@ -45,10 +45,7 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 		var failed error
 		t, err := l.succeed(func(t *tempFile) error {
 			buf := bufio.NewWriterSize(t, copyChunk)
-			if failed = write(buf, w.lines.end); failed == nil {
-				failed = ctx.Err()
-			}
-			if failed != nil {
+			if failed = write(buf, w.lines.end); failed != nil {
 				return failed
 			}
 			return buf.Flush()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"time"
 
@@ -288,13 +287,10 @@ func (l *Log) syncNow(s *Synced) {
 	}
 }
 
-// Unsynced returns the offset of the first byte that this Log has written and
-// not synced, or the greatest offset.
-func (l *Log) Unsynced() int64 {
+// Owes reports whether lines of this Log are not on stable storage yet, although its
+// policy promises that.
+func (l *Log) Owes() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.unsynced.parts) == 0 {
-		return math.MaxInt64
-	}
-	return l.unsynced.parts[0].off
+	return len(l.unsynced.parts) > 0
 }

@@ -34,7 +34,7 @@ const (
 // guards it. A copy of the struct stays readable without Log.mu until the next
 // drop, which only the leader of a sync makes.
 type unsynced struct {
-	parts []part // in the order of writing, as in the file
+	parts []part // in the order of writing, as in the file: added by add, removed by drop
 	data  []byte // of all parts, one after the other
 }
 

@@ -136,8 +136,7 @@ func (w *world) check(t *testing.T, dir string) {
 	there := map[string]session.Info{}
 	current := map[string]string{}
 	for _, state := range []session.State{session.AnyState, session.Trashed} {
-		infos, err := st.List(ctx, &session.ListOptions{State: state})
-		require.NoError(t, err)
+		infos := storetest.List(t, st, &session.ListOptions{State: state})
 		for _, i := range infos {
 			if _, twice := there[i.ID]; twice {
 				t.Errorf("session %s is listed twice", i.ID)

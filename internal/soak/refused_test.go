@@ -7,8 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -20,7 +18,6 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/internal/storetest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
@@ -35,10 +32,7 @@ import (
 type dialect struct {
 	model  string
 	path   string
-	format interface {
-		Request(transcript.Request) ([]byte, rebuild.Report, error)
-		Response([]byte) (*transcript.Response, error)
-	}
+	format storetest.Format
 }
 
 var thinking = json.RawMessage(`{"type":"adaptive"}`)
@@ -63,30 +57,8 @@ type service struct {
 func (s *service) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
 	s.calls++
 	d := dialects[s.api]
-	body, _, err := d.format.Request(req)
-	if err != nil {
-		return nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.host+d.path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Anthropic-Version", "2023-06-01")
-	resp, err := s.model.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, wire.NewAPIError(resp.StatusCode, text)
-	}
-	return d.format.Response(text)
+	_, answer, err := storetest.Ask(ctx, s.model, d.format, "http://"+s.host+d.path, req)
+	return answer, err
 }
 
 func (s *service) guard() *guard.Guard {
@@ -263,8 +235,7 @@ func TestRefusedParts(t *testing.T) {
 				storetest.Close(t, second)
 				head, err := storetest.Head(t.Context(), conv)
 				require.NoError(t, err)
-				fork, err := conv.Fork(t.Context(), head, nil)
-				require.NoError(t, err)
+				fork := storetest.Fork(t, conv, head, nil)
 				require.Equal(t, 1, s.turn(t, fork, transcript.UserText("In a fork.")))
 
 				b := &service{api: api, host: "b", model: m}
@@ -308,7 +279,7 @@ func TestManyScreenshots(t *testing.T) {
 		shot := func(n uint64) transcript.Message {
 			return transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: fmt.Sprint("screen ", n)}, wide(n)}}
 		}
-		for n := range uint64(24) {
+		for n := range uint64(40) {
 			s.turn(t, conv, shot(n))
 		}
 		s = &service{api: "anthropic", host: "a", model: m, blind: !takes}

@@ -10,46 +10,25 @@ import (
 
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/erase"
 	"github.com/convolog/convolog/session/search"
-	"github.com/convolog/convolog/transcript"
 )
 
 // In a scope, no feature shows or changes a session of another owner.
 func TestScopeOfFeatures(t *testing.T) {
 	t.Parallel()
-	for name, opened := range map[string]func(t *testing.T) *session.Store{
-		"files":  func(t *testing.T) *session.Store { t.Helper(); return storetest.Open(t, storetest.Scratch(t), nil) },
-		"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			st := opened(t)
-			defer storetest.Close(t, st)
-			ada, err := st.Scope("ada")
-			require.NoError(t, err)
-			bert, err := st.Scope("bert")
-			require.NoError(t, err)
-			theirs := storetest.Load(t, bert, storetest.CLI)
-			storetest.Add(t, theirs, transcript.UserText("bert says "+storetest.Word), transcript.AssistantText("Yes."))
-			require.NoError(t, theirs.SetMeta(t.Context(), transcript.Meta{Title: new("bert's title")}))
-			nobodys := storetest.Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
-			storetest.Add(t, nobodys, transcript.UserText("nobody says "+storetest.Word))
-			mine := storetest.Load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"})
-			storetest.Add(t, mine, transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
-			before := append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...)
-			for name, call := range scopeFeatures() {
-				for _, s := range []*session.Session{theirs, nobodys} {
-					call(t, ada, s)
-				}
-				require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
+	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
+		ada, theirs, nobodys := storetest.Owned(t, st)
+		before := append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...)
+		for name, call := range scopeFeatures() {
+			for _, s := range []*session.Session{theirs, nobodys} {
+				call(t, ada, s)
 			}
-			infos, err := st.List(t.Context(), nil)
-			require.NoError(t, err)
-			require.Len(t, infos, 3, "one was made or deleted")
-		})
-	}
+			require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
+		}
+		infos := storetest.List(t, st, nil)
+		require.Len(t, infos, 3, "one was made or deleted")
+	})
 }
 
 // scopeFeatures try features on a session of another owner.

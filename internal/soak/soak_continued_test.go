@@ -1,11 +1,8 @@
 package soak_test
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +13,6 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/internal/wiretest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
@@ -32,48 +28,18 @@ import (
 // A speaker is a format, with a model that uses it.
 type speaker struct {
 	name, model, path string
-	request           func(transcript.Request) ([]byte, rebuild.Report, error)
-	response          func([]byte) (*transcript.Response, error)
+	format            storetest.Format
 }
 
 var speakers = []speaker{
-	{"anthropic", "claude-opus-5-5", "/v1/messages", anthropic.Format{Cache: wire.Cache5m}.Request, anthropic.Format{}.Response},
-	{"openai-chat", "deepseek-v4", "/v1/chat/completions", openaichat.Format{Reasoning: true}.Request, openaichat.Format{}.Response},
-	{"openai-responses", "gpt-6", "/v1/responses", openairesponses.Format{}.Request, openairesponses.Format{}.Response},
-	{"gemini", "gemini-4", "/v1beta/models/gemini-4:generateContent", gemini.Format{}.Request, gemini.Format{}.Response},
+	{"anthropic", "claude-opus-5-5", "/v1/messages", anthropic.Format{Cache: wire.Cache5m}},
+	{"openai-chat", "deepseek-v4", "/v1/chat/completions", openaichat.Format{Reasoning: true}},
+	{"openai-responses", "gpt-6", "/v1/responses", openairesponses.Format{}},
+	{"gemini", "gemini-4", "/v1beta/models/gemini-4:generateContent", gemini.Format{}},
 	{
 		"bedrock", "anthropic.claude-opus-5-5-v1:0", "/model/anthropic.claude-opus-5-5-v1:0/converse",
-		bedrock.Format{Cache: wire.Cache5m}.Request, bedrock.Format{Model: "anthropic.claude-opus-5-5-v1:0"}.Response,
+		bedrock.Format{Cache: wire.Cache5m, Model: "anthropic.claude-opus-5-5-v1:0"},
 	},
-}
-
-// complete sends a request to a model, and returns its body too.
-func (s speaker) complete(ctx context.Context, m *guardtest.Model, req transcript.Request) (body []byte, answer *transcript.Response, err error) {
-	body, _, err = s.request(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model.invalid"+s.path, bytes.NewReader(body))
-	if err != nil {
-		return nil, nil, err
-	}
-	r.Header.Set("anthropic-version", "2023-06-01")
-	resp, err := m.RoundTrip(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return nil, nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, nil, wire.NewAPIError(resp.StatusCode, text)
-	}
-	answer, err = s.response(text)
-	return body, answer, err
 }
 
 // editDriver counts the lines that change the history sent so far.
@@ -136,7 +102,7 @@ func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns i
 			then := 0
 			resp, err := guard.Do(t.Context(), g, sess, func(ctx context.Context, call guard.Call) (answer *transcript.Response, err error) {
 				then = drv.edits
-				body, answer, err = s.complete(ctx, model, call.Request)
+				body, answer, err = storetest.Ask(ctx, model, s.format, "http://model.invalid"+s.path, call.Request)
 				if rng.IntN(10) == 0 {
 					storetest.Add(t, sess, transcript.UserText("By the way, hurry."))
 				}

@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +15,15 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// AppendText appends text to a file, as a program does that takes no locks.
+func AppendText(t testing.TB, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(text)
+	require.NoError(t, errors.Join(err, f.Close()))
+}
+
 // CutAppend writes only the first n lines of an append to a transcript, like a crash.
 func CutAppend(t *testing.T, path, key string, n int, items ...transcript.Item) {
 	t.Helper()
@@ -22,13 +31,9 @@ func CutAppend(t *testing.T, path, key string, n int, items ...transcript.Item) 
 	require.NoError(t, err)
 	entries, err = transcript.WithIdem(entries, key)
 	require.NoError(t, err)
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
 	for _, e := range entries[:n] {
-		_, err = f.Write(append(bytes.Clone(e.Line()), '\n'))
-		require.NoError(t, err)
+		AppendText(t, path, string(e.Line())+"\n")
 	}
-	require.NoError(t, f.Close())
 }
 
 // LoseIndex removes the index of the agent main.

@@ -2,12 +2,14 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"testing"
 
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
@@ -24,30 +26,42 @@ func (c Client) Complete(ctx context.Context, req transcript.Request) (*transcri
 	if req.Model == "" {
 		req.Model = "m"
 	}
-	body, _, err := anthropic.Format{}.Request(req)
+	_, answer, err := Ask(ctx, c.Model, anthropic.Format{}, "http://model.invalid/v1/messages", req)
+	return answer, err
+}
+
+// A Format renders requests of one API and parses its responses.
+type Format interface {
+	// Request renders the body of a request.
+	Request(req transcript.Request) (body []byte, report rebuild.Report, err error)
+	// Response parses the body of a response.
+	Response(body []byte) (*transcript.Response, error)
+}
+
+// Ask sends a request to a model, and returns its body and the response.
+func Ask(ctx context.Context, model http.RoundTripper, format Format, url string, req transcript.Request) (body []byte, answer *transcript.Response, err error) {
+	body, _, err = format.Request(req)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model.invalid/v1/messages", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r.Header.Set("anthropic-version", "2023-06-01")
-	resp, err := c.Model.RoundTrip(r)
+	r.Header.Set("Anthropic-Version", "2023-06-01")
+	resp, err := model.RoundTrip(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return nil, err
+	if err = cmp.Or(err, resp.Body.Close()); err != nil {
+		return nil, nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, wire.NewAPIError(resp.StatusCode, text)
+		return nil, nil, wire.NewAPIError(resp.StatusCode, text)
 	}
-	return anthropic.Format{}.Response(text)
+	answer, err = format.Response(text)
+	return body, answer, err
 }
 
 // CheckAccepted asserts that the model refused no request as invalid.

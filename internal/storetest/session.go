@@ -22,6 +22,22 @@ func Load(t testing.TB, st *session.Store, key session.Key) *session.Session {
 	return s
 }
 
+// Create makes a session.
+func Create(t testing.TB, st *session.Store, key session.Key, opts *session.CreateOptions) *session.Session {
+	t.Helper()
+	s, err := st.Create(t.Context(), key, opts)
+	require.NoError(t, err)
+	return s
+}
+
+// Fork makes a fork of a session at an entry.
+func Fork(t testing.TB, s *session.Session, entryID string, opts *session.CreateOptions) *session.Session {
+	t.Helper()
+	f, err := s.Fork(t.Context(), entryID, opts)
+	require.NoError(t, err)
+	return f
+}
+
 // Current returns the current session of a key. Without one, the error matches
 // [fs.ErrNotExist].
 func Current(ctx context.Context, st *session.Store, key session.Key) (*session.Session, error) {

@@ -25,12 +25,18 @@ func Close(t testing.TB, st *session.Store) {
 	require.NoError(t, st.Close())
 }
 
-// ListIDs returns the IDs of the sessions of a store, in the order of List.
-func ListIDs(t *testing.T, st *session.Store, opts *session.ListOptions) (ids []string) {
+// List describes the sessions of a store.
+func List(t testing.TB, st *session.Store, opts *session.ListOptions) []session.Info {
 	t.Helper()
 	infos, err := st.List(t.Context(), opts)
 	require.NoError(t, err)
-	for _, i := range infos {
+	return infos
+}
+
+// ListIDs returns the IDs of the sessions of a store, in the order of List.
+func ListIDs(t testing.TB, st *session.Store, opts *session.ListOptions) (ids []string) {
+	t.Helper()
+	for _, i := range List(t, st, opts) {
 		ids = append(ids, i.ID)
 	}
 	return ids

@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // EachStore calls f with a store in memory and with a store in files.
@@ -24,6 +25,23 @@ func EachStore(t *testing.T, f func(t *testing.T, st *session.Store)) {
 			f(t, st)
 		})
 	}
+}
+
+// Owned makes sessions in a store: one of bert by the key CLI, one of no owner, and one of
+// ada, whose scope it returns.
+func Owned(t *testing.T, st *session.Store) (ada *session.Store, theirs, nobodys *session.Session) {
+	t.Helper()
+	ada, err := st.Scope("ada")
+	require.NoError(t, err)
+	bert, err := st.Scope("bert")
+	require.NoError(t, err)
+	theirs = Load(t, bert, CLI)
+	Add(t, theirs, transcript.UserText("bert says "+Word), transcript.AssistantText("Yes."))
+	require.NoError(t, theirs.SetMeta(t.Context(), transcript.Meta{Title: new("bert's title")}))
+	nobodys = Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
+	Add(t, nobodys, transcript.UserText("nobody says "+Word))
+	Add(t, Load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"}), transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
+	return ada, theirs, nobodys
 }
 
 // EachFollowed calls f in parallel with stores that notice changes in different ways: from

@@ -1,6 +1,7 @@
 package wiretest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,8 +11,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Anthropic is the Messages API.
-type Anthropic struct{}
+// Anthropic is the Messages API, also on Vertex.
+type Anthropic struct {
+	Model string // of the path, if the body names none
+}
 
 // imitators are models of other makers with the Messages API. They sign no reasoning.
 var imitators = lazy.New(`(?i)deepseek|kimi|glm|minimax`)
@@ -23,10 +26,11 @@ var anthropicMembers = strings.Fields(`anthropic_version cache_control container
 
 // Decode reads the body of a request and judges it. Violations of the body as a whole
 // hide all others.
-func (Anthropic) Decode(body []byte) (Request, []Violation) {
+func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 	r := referee{}
 	r.req.Messages = []transcript.Message{}
 	if r.body(body); len(r.found) == 0 {
+		r.req.Model = cmp.Or(r.req.Model, a.Model)
 		r.canonical()
 		r.demanded()
 		// See anthropics/anthropic-sdk-python#1801.
@@ -40,13 +44,13 @@ func (Anthropic) Decode(body []byte) (Request, []Violation) {
 func (r *referee) body(body []byte) {
 	at, half := halfSurrogate(body)
 	m, ok := members(body)
-	vertex := m["anthropic_version"] != nil // docs.anthropic.com: claude-on-vertex-ai
+	r.inPath = m["anthropic_version"] != nil // docs.anthropic.com: claude-on-vertex-ai
 	r.contained = isGiven(m["container"])
 	_ = r.want(ok || isJSON(body), "json", -1, -1, "The request body is not valid JSON") &&
 		r.want(at < 0, "json", -1, -1, "The request body is not valid JSON: %s: line 1 column %d (char %d)", half, at+1, at) &&
 		r.need(ok, "Input should be a valid dictionary") &&
-		field(r, m, "", "model", !vertex, "string", &r.req.Model) &&
-		r.need(!vertex || r.req.Model == "", "model: Extra inputs are not permitted") &&
+		field(r, m, "", "model", !r.inPath, "string", &r.req.Model) &&
+		r.need(!r.inPath || r.req.Model == "", "model: Extra inputs are not permitted") &&
 		field(r, m, "", "max_tokens", true, "integer", &r.req.MaxOutput) &&
 		r.need(r.req.MaxOutput >= 1, "max_tokens: must be greater than or equal to 1") &&
 		field(r, m, "", "stream", false, "boolean", &r.req.Stream) &&

@@ -32,7 +32,7 @@ type API interface {
 // Converse.
 var (
 	pathGemini  = regexp.MustCompile(`/models/([^/:]+):(generateContent|streamGenerateContent)$`)
-	pathVertex  = regexp.MustCompile(`/models/claude[^/:]+:(rawPredict|streamRawPredict)$`)
+	pathVertex  = regexp.MustCompile(`/models/(claude[^/:]+):(rawPredict|streamRawPredict)$`)
 	pathBedrock = regexp.MustCompile(`^/model/(.+)/converse(-stream)?$`)
 )
 
@@ -46,8 +46,8 @@ func At(path string) API {
 	case "/v1/responses":
 		return OpenAIResponses{}
 	}
-	if pathVertex.MatchString(path) {
-		return Anthropic{}
+	if m := pathVertex.FindStringSubmatch(path); m != nil {
+		return Anthropic{Model: m[1]}
 	}
 	if m := pathGemini.FindStringSubmatch(path); m != nil {
 		return Gemini{Model: m[1], Stream: m[2] == "streamGenerateContent"}

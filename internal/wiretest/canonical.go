@@ -57,6 +57,7 @@ type referee struct {
 	marks     int
 	open      []serverUse     // of the provider's own tools
 	contained bool            // the request names a container
+	inPath    bool            // the model is in the path, as for Vertex
 	defined   map[string]bool // names of tools, the provider's included
 }
 

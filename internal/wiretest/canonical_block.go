@@ -241,6 +241,9 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 		if r.wantAt(s.Data != "", p, "source", at+".data", "%s cannot be empty", kind) && s.Type == "base64" {
 			_ = r.wantAt(isPadded(s.Data), p, "source", at, "invalid base64 data") && r.wantAt(begins(s.MediaType, s.Data), p, "source", at+".data", "Could not process %s", kind)
 		}
+	case r.inPath && (s.Type == "url" || s.Type == "file"): // see anthropics/anthropic-sdk-typescript#1038
+		r.wantAt(false, p, "source", "image.source.base64.data", "URL sources are not supported")
+		return
 	case s.Type == "url":
 		used = []string{"url"}
 		r.wantAt(isHTTPS(s.URL) && len(s.URL) > len("https://"), p, "source", at+".url", "Only HTTPS URLs are supported.")

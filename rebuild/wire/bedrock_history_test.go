@@ -14,6 +14,7 @@ import (
 var bedrockBlocks = strings.Split(strings.TrimSpace(`
 {"type":"bedrock_block","block":{"hologram":1}}
 {"type":"redacted_thinking","data":"AAAA"}
+{"type":"redacted_thinking","data":"no base64"}
 {"type":"document","source":{"type":"base64","media_type":"text/csv","data":"AAAA"},"title":"a  b"}
 {"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0x"},"title":"日本"}
 {"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}}
@@ -31,7 +32,7 @@ func TestBedrockRandomPrefix(t *testing.T) {
 			if m.Role != transcript.RoleUser || slices.ContainsFunc(h.Messages[:i+1], hasThoughts) {
 				continue
 			}
-			body, _ := renderBedrock(t, bedrock.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages[:i+1]})
+			body, _ := render(t, bedrock.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages[:i+1]})
 			_, body, _ = strings.Cut(body, `"messages":`) // the tools before may grow
 			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}]}")) {
 				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", i, before, body)

@@ -70,11 +70,11 @@ func TestBedrockRoundTrip(t *testing.T) {
 			results = append(results, transcript.UserText("thanks"))
 		}
 		h := recorded(t, transcript.UserText("go"), resp, results)
-		body, report := renderBedrock(t, bedrock.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages, Tools: []transcript.Tool{{Name: "read"}}})
+		body, report := render(t, bedrock.Format{}, transcript.Request{Model: bedrockModel, Messages: h.Messages, Tools: []transcript.Tool{{Name: "read"}}})
 		if len(report) > 0 {
 			t.Errorf("%s: report: %v", name, report)
 		}
-		validBedrock(t, bedrockModel, body)
+		valid(t, wiretest.Bedrock{Model: bedrockModel}, body)
 		var sent struct{ Messages []struct{ Content any } }
 		var came struct {
 			Output struct{ Message struct{ Content any } }
@@ -93,8 +93,8 @@ func TestBedrockRoundTrip(t *testing.T) {
 		if found := wiretest.Validate(decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
 			t.Errorf("violations: %v in %s", found, claude)
 		}
-		other, _ := renderBedrock(t, bedrock.Format{}, transcript.Request{Model: "amazon.nova", Messages: h.Messages})
-		validBedrock(t, "amazon.nova", other)
+		other, _ := render(t, bedrock.Format{}, transcript.Request{Model: "amazon.nova", Messages: h.Messages})
+		valid(t, wiretest.Bedrock{Model: "amazon.nova"}, other)
 		if strings.Contains(other, "c2ln") {
 			t.Errorf("another model is given the reasoning: %s", other)
 		}

@@ -35,6 +35,7 @@ var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
 var targets = []target{
 	{"anthropic", model, anthropic.Format{}.Request, check(wiretest.Anthropic{})},
 	{"anthropic, thinking", model, anthropic.Format{Thinking: budget}.Request, check(wiretest.Anthropic{})},
+	{"anthropic, vertex", "claude-opus-4-8", vertex.Request, check(wiretest.Anthropic{Model: "claude-opus-4-8"})},
 	{"chat", "gpt-x", openaichat.Format{}.Request, check(wiretest.OpenAIChat{})},
 	{"chat, reasoning", "gpt-x", openaichat.Format{Reasoning: true, MaxTokens: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})},
 	{"chat, short", "gpt-x", openaichat.Format{ShortIDs: true, SystemRole: "developer"}.Request, check(wiretest.OpenAIChat{ShortIDs: true})},
@@ -46,6 +47,8 @@ var targets = []target{
 	{"bedrock, thinking", bedrockModel, bedrock.Format{Thinking: budget}.Request, check(wiretest.Bedrock{})},
 	{"bedrock, pure", "meta.llama4", bedrock.Format{PureResults: true}.Request, check(wiretest.Bedrock{PureResults: true})},
 }
+
+var vertex = anthropic.Format{Params: map[string]json.RawMessage{"anthropic_version": json.RawMessage(`"vertex-2023-10-16"`)}}
 
 var stored = openairesponses.Format{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
 
@@ -124,6 +127,23 @@ func randomLines(rnd *rand.Rand, apis, models, more []string) (lines []string) {
 	return lines
 }
 
+// changed inserts lines that change the history before them.
+func changed(rnd *rand.Rand, lines []string) []string {
+	entry := func() string { return fmt.Sprintf(`"e%d"`, rnd.IntN(len(lines))) } // of any time
+	for n := range 1 + rnd.IntN(3) {
+		change := []string{
+			`"type":"hide","entries":[` + entry() + `,` + entry() + `],"off":` + fmt.Sprint(rnd.IntN(4) == 0),
+			`"type":"compaction","summary":"s","coversTo":` + entry() + `,"said":[{"entry":` + entry() + `,"text":"w"}]`,
+			`"type":"clip","clips":[{"entry":` + entry() + `,"content":"c"},{"entry":` + entry() + `,"block":1,"content":""}]`,
+			`"type":"system","text":"be brief"`,
+			`"type":"system","text":" "`,
+			`"type":"rewind","to":` + entry(),
+		}[rnd.IntN(6)]
+		lines = slices.Insert(lines, rnd.IntN(len(lines)), fmt.Sprintf(`{"id":"c%d","ts":"2026-01-01T00:00:00Z",%s}`, n, change))
+	}
+	return lines
+}
+
 func folded(t testing.TB, lines []string) rebuild.History {
 	t.Helper()
 	fold := rebuild.New(nil)
@@ -147,14 +167,22 @@ func TestRenderRandomHistory(t *testing.T) {
 	more := map[string][]string{"openai-chat": openAIBlocks, "openai-responses": openAIBlocks, "gemini": geminiBlocks, "bedrock": bedrockBlocks}
 	all := slices.Concat(openAIBlocks, geminiBlocks, bedrockBlocks)
 	kept := map[string]int{}
-	for i := range amount(400, 1_000, 1_000) {
+	for i := range amount(1_000, 1_000, 30_000) {
 		// The answers of odd runs name one API, the answers of even runs any API.
 		api := apis[i%len(apis)]
 		lines := randomLines(rnd, []string{api}, models[api], more[api])
 		if i%2 == 0 {
 			lines = randomLines(rnd, apis, []string{model, "gpt-x", geminiModel, bedrockModel}, all)
 		}
+		if i%3 == 0 {
+			lines = changed(rnd, lines)
+		}
 		h := folded(t, lines)
+		if i%4 == 0 {
+			entry := func() string { return fmt.Sprint("e", rnd.IntN(len(lines))) }
+			left := []transcript.BlockRef{{Entry: entry(), Block: rnd.IntN(3)}, {Entry: entry(), Block: rnd.IntN(3)}}
+			h.Messages, _ = rebuild.For(h.Messages, transcript.Calibration{Model: "m", Endpoint: "a", Left: left, Unread: entry()})
+		}
 		for _, g := range targets {
 			body := g.body(t, h)
 			for _, what := range own[g.name] {

@@ -41,22 +41,24 @@ func FuzzStream(f *testing.F) {
 	for _, body := range answers {
 		f.Add([]byte(strings.Join(events(f, body, 5), "\n")))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s := anthropic.Format{}.NewStream()
-		var shown strings.Builder
-		for line := range bytes.SplitSeq(data, []byte("\n")) {
-			d, err := s.Add(line)
-			if err == nil {
-				shown.WriteString(d.Text)
-			} else if d != (wire.Delta{}) {
-				t.Fatalf("delta %v with error %v", d, err)
-			}
-			require.True(t, json.Valid(message0(t, s.Response())), "the message is not valid JSON")
+	f.Fuzz(func(t *testing.T, data []byte) { _, _ = fed(t, anthropic.Format{}.NewStream(), data) })
+}
+
+// fed adds lines to a stream, and returns the texts that it showed and holds.
+func fed(t *testing.T, s wire.Stream, lines []byte) (shown, text string) {
+	for line := range bytes.SplitSeq(lines, []byte("\n")) {
+		d, err := s.Add(line)
+		if err == nil {
+			shown += d.Text
+		} else if d != (wire.Delta{}) {
+			t.Fatalf("delta %v with error %v", d, err)
 		}
-		if resp := s.Response(); len(resp.Message.Text()) > shown.Len() {
-			t.Fatalf("text %q, shown %q", resp.Message.Text(), &shown)
-		}
-	})
+		require.True(t, json.Valid(message0(t, s.Response())), "the message is not valid JSON")
+	}
+	if text = s.Response().Message.Text(); len(text) > len(shown) {
+		t.Fatalf("text %q, shown %q", text, shown)
+	}
+	return shown, text
 }
 
 func FuzzReadSSE(f *testing.F) {

@@ -49,7 +49,7 @@ func TestGeminiRandomPrefix(t *testing.T) {
 			if m.Role != transcript.RoleUser || slices.ContainsFunc(h.Messages[:i+1], hasThoughts) {
 				continue
 			}
-			body, _ := renderGemini(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: h.Messages[:i+1]})
+			body, _ := render(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: h.Messages[:i+1]})
 			// The next content may join the user content at the end.
 			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}]}")) {
 				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", i, before, body)

@@ -67,11 +67,11 @@ func TestGeminiRoundTrip(t *testing.T) {
 				results = append(results, transcript.UserText("thanks"))
 			}
 			h := recorded(t, transcript.UserText("go"), resp, results)
-			body, report := renderGemini(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: h.Messages})
+			body, report := render(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: h.Messages})
 			if len(report) > 0 {
 				t.Errorf("report: %v", report)
 			}
-			validGemini(t, geminiModel, body)
+			valid(t, wiretest.Gemini{Model: geminiModel}, body)
 			var sent struct {
 				Contents []struct{ Parts []map[string]any }
 			}
@@ -93,15 +93,15 @@ func TestGeminiRoundTrip(t *testing.T) {
 			}
 
 			if name == "calls" {
-				body, _ = renderGemini(t, gemini.Format{}, transcript.Request{Model: "publishers/google/models/" + geminiModel, Messages: h.Messages})
+				body, _ = render(t, gemini.Format{}, transcript.Request{Model: "publishers/google/models/" + geminiModel, Messages: h.Messages})
 				require.Contains(t, body, `"thoughtSignature":"c2lnMQ=="`)
 			}
 
 			// Another model gets only the code, another provider its text.
 			for _, model := range []string{"gemini-4-pro", "gemini-2.5-pro"} {
-				body, _ = renderGemini(t, gemini.Format{}, transcript.Request{Model: model, Messages: h.Messages})
-				validGemini(t, model, body)
-				if strings.Contains(body, "c2ln") || strings.Contains(body, "Let me see.") || strings.Contains(body, "executableCode") != (name == "code") {
+				body, _ = render(t, gemini.Format{}, transcript.Request{Model: model, Messages: h.Messages})
+				valid(t, wiretest.Gemini{Model: model}, body)
+				if strings.Contains(body, "c2ln") || strings.Contains(body, "Let me see.") || strings.Contains(body, `"executableCode":{`) != (name == "code") {
 					t.Errorf("%s is given what is another model's: %s", model, body)
 				}
 			}

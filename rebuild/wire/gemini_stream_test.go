@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
 )
@@ -105,19 +103,7 @@ func FuzzGeminiStream(f *testing.F) {
 		f.Add([]byte(strings.Join(geminiEvents(f, body, 5), "\n")))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := gemini.Format{}.NewStream()
-		var shown strings.Builder
-		for line := range bytes.SplitSeq(data, []byte("\n")) {
-			d, err := s.Add(line)
-			if err == nil {
-				shown.WriteString(d.Text)
-			} else if d != (wire.Delta{}) {
-				t.Fatalf("delta %v with error %v", d, err)
-			}
-		}
-		resp := s.Response()
-		if !json.Valid(message0(t, resp)) || resp.Message.Text() != shown.String() {
-			t.Fatalf("text %q, shown %q", resp.Message.Text(), &shown)
-		}
+		shown, text := fed(t, gemini.Format{}.NewStream(), data)
+		require.Equal(t, shown, text)
 	})
 }

@@ -8,30 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/wiretest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire/bedrock"
 	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
 )
 
 const geminiModel = "gemini-3-pro"
-
-func renderGemini(t testing.TB, g gemini.Format, req transcript.Request) (string, rebuild.Report) {
-	t.Helper()
-	body, report, err := g.Request(req)
-	require.NoError(t, err)
-	require.True(t, json.Valid(body))
-	again, _, _ := g.Request(req)
-	require.Equal(t, again, body)
-	return string(body), report
-}
-
-func validGemini(t testing.TB, model, body string) {
-	t.Helper()
-	if found := wiretest.Check(wiretest.Gemini{Model: model}, []byte(body)); len(found) > 0 {
-		t.Fatalf("violations: %v\nbody: %s", found, body)
-	}
-}
 
 // everyBlock is a conversation that began with another provider and contains
 // everything that a target may refuse.
@@ -52,21 +34,21 @@ func TestGeminiRequest(t *testing.T) {
 	g := gemini.Format{Thinking: json.RawMessage(`{"includeThoughts":true}`), Params: map[string]json.RawMessage{
 		"generationConfig": json.RawMessage(`{"temperature":1}`), "toolConfig": json.RawMessage(`{"functionCallingConfig":{"mode":"AUTO"}}`),
 	}}
-	body, report := renderGemini(t, g, req)
+	body, report := render(t, g, req)
 	const want = `{"generationConfig":{"temperature":1,"maxOutputTokens":100,"thinkingConfig":{"includeThoughts":true}},"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"systemInstruction":{"parts":[{"text":"be <brief>"}]},"tools":[{"functionDeclarations":[{"name":"_9lives","description":"d","parametersJsonSchema":{"type":"object","b":1.0}},{"name":"read"}]}],"contents":[
 {"role":"user","parts":[{"text":"look"},{"text":"[memory u]\n  likes Go"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"fileData":{"mimeType":"image/jpeg","fileUri":"https://x.example/a.jpg"}},{"text":"[image left out: unsupported media type]"},{"text":"[document my.report  v2.pdf]"},{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0x"}},{"inlineData":{"mimeType":"text/plain","data":"cGxhaW4="}},{"text":"[audio left out]"}]},
 {"role":"model","parts":[{"text":"Two."},{"functionCall":{"name":"_9lives","args":{"n":1.0}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"read","args":{}}}]},
 {"role":"user","parts":[{"functionResponse":{"name":"_9lives","response":{"output":"one\ntwo"}}},{"functionResponse":{"name":"read","response":{"error":""},"parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}}]},
 {"role":"user","parts":[{"text":"hurry"}]}]}`
 	require.Equal(t, want, strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`))
-	validGemini(t, geminiModel, body)
+	valid(t, wiretest.Gemini{Model: geminiModel}, body)
 	const rulesWant = "dropped-member replaced-block replaced-block replaced-block replaced-block dropped-thinking dropped-thinking bad-name bad-name"
 	if got := rules(report); got != rulesWant {
 		t.Errorf("report = %s, want %s\n%v", got, rulesWant, report)
 	}
 	// A model that signs no calls gets no signatures.
 	req.Model = "gemini-2.5-flash"
-	if body, _ = renderGemini(t, g, req); strings.Contains(body, "thoughtSignature") {
+	if body, _ = render(t, g, req); strings.Contains(body, "thoughtSignature") {
 		t.Errorf("a signature for an older model: %s", body)
 	}
 }
@@ -96,13 +78,13 @@ func TestOddBlocks(t *testing.T) {
 		}},
 		{Role: transcript.RoleUser},
 	}}
-	body, _ := renderGemini(t, gemini.Format{}, req)
-	validGemini(t, geminiModel, body)
+	body, _ := render(t, gemini.Format{}, req)
+	valid(t, wiretest.Gemini{Model: geminiModel}, body)
 	const want = `{"text":"[document T]\n  c"},{"text":"one text"},{"text":"[document T]\n  c"},{"text":"a text"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}`
 	require.Contains(t, body, want)
 	require.Contains(t, body, `{"text":"[search_result]\nsource: s\ntitle: t\ntext: found"}`)
-	body, _ = renderBedrock(t, bedrock.Format{}, req)
-	validBedrock(t, bedrockModel, body)
+	body, _ = render(t, bedrock.Format{}, req)
+	valid(t, wiretest.Bedrock{Model: bedrockModel}, body)
 	require.Contains(t, body, `{"text":"[document T]\n  c"},{"text":"one text"},{"text":"[document T]\n  c"},{"text":"a text"},{"text":"[image left out: in a document]"}]}`)
 }
 
@@ -114,7 +96,7 @@ func TestGeminiForeignCall(t *testing.T) {
 		if foreign {
 			m.Origins[1] = transcript.Origin{API: "anthropic", Model: model}
 		}
-		body, _ := renderGemini(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: []transcript.Message{transcript.UserText("go"), m, transcript.ToolResult("a", "r")}})
+		body, _ := render(t, gemini.Format{}, transcript.Request{Model: geminiModel, Messages: []transcript.Message{transcript.UserText("go"), m, transcript.ToolResult("a", "r")}})
 		if strings.Contains(body, "skip_thought_signature_validator") != foreign {
 			t.Errorf("foreign %v: %s", foreign, body)
 		}

@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/internal/wiretest"
-	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/openaichat"
 	"github.com/convolog/convolog/transcript"
 )
@@ -119,13 +117,7 @@ func FuzzOpenAIStream(f *testing.F) {
 		for _, format := range []openAIFormat{chat, responses} {
 			resp, err := format.response(data)
 			require.NotEqual(t, err == nil, resp == nil)
-			s := format.stream()
-			for line := range bytes.SplitSeq(data, []byte("\n")) {
-				if d, err := s.Add(line); err != nil && d != (wire.Delta{}) {
-					t.Fatalf("delta %v with error %v", d, err)
-				}
-				require.True(t, json.Valid(message0(t, s.Response())), "the message is not valid JSON")
-			}
+			_, _ = fed(t, format.stream(), data)
 		}
 	})
 }

@@ -180,18 +180,14 @@ func TestOpenAIReasoningItems(t *testing.T) {
 		{"before a call that was cut", rs1 + "," + bare, here, "", "dropped-thinking"},
 		{"at the end", text + "," + rs1, here, "msg_1", "dropped-thinking"},
 		{"twice", rs1 + "," + text + "," + rs1 + "," + call, here, "rs_1 msg_1", "dropped-thinking"},
+		{"twice in a row", rs1 + "," + rs1 + "," + call, here, "", "dropped-thinking dropped-thinking"},
 		{"of another API", rs1 + "," + other + "," + text + "," + seek + "," + call, foreign, "", "dropped-thinking dropped-thinking dropped-block"},
 		{"without what it was", other + "," + text, here, "", "dropped-thinking"},
 		{"before a tool that waits for the client", rs1 + `,{"type":"computer_call","id":"cu_1","call_id":"x"},` + text, here, "", "dropped-thinking dropped-block"},
 		{"before a search that did not end", rs1 + `,{"type":"web_search_call","id":"ws_1","status":"searching"},` + text, here, "", "dropped-thinking dropped-block"},
 	}
-	for _, tt := range tests {
-		answer := message(t, `{"role":"assistant","content":[`+tt.blocks+`]}`, tt.origin)
-		next := transcript.UserText("and?")
-		if len(answer.ToolCalls()) > 0 {
-			next = transcript.ToolResult("a", "r")
-		}
-		body, report := responses.body(t, transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), answer, next}})
+	check := func(name, want, rulesWant string, messages ...transcript.Message) {
+		body, report := responses.body(t, transcript.Request{Model: "gpt-x", Messages: append([]transcript.Message{transcript.UserText("go")}, messages...)})
 		var sent struct{ Input []struct{ ID string } }
 		require.NoError(t, json.Unmarshal([]byte(body), &sent))
 		var ids []string
@@ -200,10 +196,25 @@ func TestOpenAIReasoningItems(t *testing.T) {
 				ids = append(ids, item.ID)
 			}
 		}
-		if got := strings.Join(ids, " "); got != tt.want || rules(report) != tt.rules {
-			t.Errorf("%s: items %q, want %q; report %v\n%s", tt.name, got, tt.want, report, body)
+		if got := strings.Join(ids, " "); got != want || rules(report) != rulesWant {
+			t.Errorf("%s: items %q, want %q; report %v\n%s", name, got, want, report, body)
 		}
 	}
+	for _, tt := range tests {
+		answer := message(t, `{"role":"assistant","content":[`+tt.blocks+`]}`, tt.origin)
+		next := transcript.UserText("and?")
+		if len(answer.ToolCalls()) > 0 {
+			next = transcript.ToolResult("a", "r")
+		}
+		check(tt.name, tt.want, tt.rules, answer, next)
+	}
+	parts := message(t, `{"role":"assistant","content":[`+rs1+","+call+`]}`, here)
+	parts.Origins[1].Batch = 2
+	check("with the call of another answer", "fc_1", "dropped-thinking", parts, transcript.ToolResult("a", "r"))
+	first := message(t, `{"role":"assistant","content":[`+call+`]}`, here)
+	again := message(t, `{"role":"assistant","content":[`+strings.Replace(call, "fc_1", "fc_2", 1)+`]}`, responsesOrigin("f", 2))
+	check("a call with the ID of another one", "fc_1", "rewritten-id", first, transcript.ToolResult("a", "r"), again, transcript.ToolResult("a", "r"))
+
 	// An item that the provider stores is named by its ID.
 	stored := openairesponses.Format{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
 	body, report, err := stored.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{

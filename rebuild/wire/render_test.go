@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/wiretest"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
 
-var update = flag.Bool("update", false, "rewrite the table of blocks")
+var update = flag.Bool("update", false, "rewrite the table of blocks and the golden files")
 
 const model = "claude-x"
 
@@ -37,7 +37,12 @@ func message(t testing.TB, text string, o transcript.Origin) transcript.Message 
 	return m
 }
 
-func render(t testing.TB, a anthropic.Format, req transcript.Request) (string, rebuild.Report) {
+// A renderer is a format.
+type renderer interface {
+	Request(transcript.Request) ([]byte, rebuild.Report, error)
+}
+
+func render(t testing.TB, a renderer, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := a.Request(req)
 	require.NoError(t, err)
@@ -45,6 +50,13 @@ func render(t testing.TB, a anthropic.Format, req transcript.Request) (string, r
 	again, _, _ := a.Request(req)
 	require.Equal(t, again, body)
 	return string(body), report
+}
+
+func valid(t testing.TB, service wiretest.API, body string) {
+	t.Helper()
+	if found := wiretest.Check(service, []byte(body)); len(found) > 0 {
+		t.Fatalf("violations: %v\nbody: %s", found, body)
+	}
 }
 
 // decode reads a body.

@@ -161,7 +161,7 @@ func archiveAt(c *check) {
 	c.noErr("Archive at the end", a.Archive(c.ctx, ref, end))
 	c.noErr("Archive of an archived session", a.Archive(c.ctx, ref, planned))
 	c.wantErr("Delete of an archived session that ends elsewhere", other.Delete(c.ctx, planned, ref), driver.ErrConflict)
-	c.noErr("Delete of an archived session", other.Delete(c.ctx, end, ref))
+	c.noErr("Delete of an archived session that is named twice", other.Delete(c.ctx, end, ref, ref))
 	c.wantState("after Delete", state{}, d, other)
 }
 

@@ -44,8 +44,9 @@ type Format struct {
 	// "system", "tools" and "container" replace the request's, for tools that the
 	// provider runs for example. [rebuild.PromptHash] does not include them, so changing
 	// them may cost a refused request. With "anthropic_version", which Vertex wants
-	// there, the model is left out: it is in the path. The other members that Request
-	// writes itself cannot be in Params.
+	// there, the model is left out, because it is in the path. Images and documents by URL
+	// or file become short texts. The other members that Request writes itself cannot be in
+	// Params.
 	Params map[string]json.RawMessage
 }
 
@@ -81,9 +82,10 @@ type Format struct {
 //     images and documents in a body of more than 32 MB.
 //   - Of more than four cache marks the last four stay.
 func (a Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	body, report, err = a.request(req, messages.MediaBudget{})
-	if excess := len(body) - maxBody; excess > 0 {
-		return a.request(req, messages.MediaBudget{Bytes: excess})
+	media := messages.MediaBudget{Sources: a.Params["anthropic_version"] != nil}
+	body, report, err = a.request(req, media)
+	if media.Bytes = len(body) - maxBody; media.Bytes > 0 {
+		return a.request(req, media)
 	}
 	return body, report, err
 }

@@ -1,11 +1,9 @@
 package anthropic
 
 import (
-	"cmp"
 	"encoding/json"
 	"strings"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
@@ -19,25 +17,11 @@ import (
 // application, see [transcript.WithApp]. Package [wire] lists the losses. A place that no
 // item can hold gives a [*wire.ItemError].
 func Messages(data []byte) ([]transcript.Item, error) {
-	p, err := format.NewPast(data, "messages", Format{}.Response)
-	if err != nil {
-		return nil, err
-	}
-	if system := js.Get(p.Whole, "system"); !jsontext.IsNull(system) {
-		texts, err := format.Blocks("/system", system, readBlock)
-		if err := cmp.Or(err, p.Prompt("/system", texts, nil)); err != nil {
-			return nil, err
-		}
-	}
-	for i, m := range p.List {
-		if err := readMessage(p, p.At(i), m); err != nil {
-			return nil, err
-		}
-	}
-	return p.Items, nil
+	return format.ReadPast(data, "messages", Format{}.Response, format.SystemPrompt("system", readBlock), readMessage)
 }
 
-func readMessage(p *format.Past, at string, m json.RawMessage) error {
+func readMessage(p *format.Past, i int, m json.RawMessage) error {
+	at := p.At(i)
 	blocks, err := format.Blocks(at+"/content", js.Get(m, "content"), readBlock)
 	if err != nil {
 		return err

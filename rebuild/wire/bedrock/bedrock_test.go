@@ -1,7 +1,6 @@
 package bedrock_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,27 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-func TestRequestErrors(t *testing.T) {
-	param := func(name, value string) bedrock.Format {
-		return bedrock.Format{Params: map[string]json.RawMessage{name: json.RawMessage(value)}}
-	}
-	tests := []struct {
-		wire bedrock.Format
-		req  transcript.Request
-		want string
-	}{
-		{bedrock.Format{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
-		{bedrock.Format{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
-		{param("messages", "[]"), transcript.Request{}, `wire: params: "messages" is written from the request`},
-		{param("requestMetadata", "{"), transcript.Request{}, `wire: params: "requestMetadata" is not valid JSON: "{"`},
-		{param("inferenceConfig", `{"maxTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: inferenceConfig: "maxTokens" is written from the request`},
-		{bedrock.Format{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
-	}
-	for _, tt := range tests {
-		if body, _, err := tt.wire.Request(tt.req); err == nil || err.Error() != tt.want || body != nil {
-			t.Errorf("body %s, error %v, want %s", body, err, tt.want)
-		}
-	}
+func TestPath(t *testing.T) {
 	require.Equal(t, "/model/arn:aws:x%2Fy/converse-stream", (bedrock.Format{Stream: true}).Path("arn:aws:x/y"))
 }
 

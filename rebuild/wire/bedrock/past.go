@@ -1,7 +1,6 @@
 package bedrock
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -19,25 +18,11 @@ import (
 // [transcript.WithApp]. Package [wire] lists the losses. A place that no item can hold
 // gives a [*wire.ItemError].
 func Messages(data []byte) ([]transcript.Item, error) {
-	p, err := format.NewPast(data, "messages", Format{}.Response)
-	if err != nil {
-		return nil, err
-	}
-	if system := js.Get(p.Whole, "system"); !jsontext.IsNull(system) {
-		texts, err := format.Blocks("/system", system, readBlock)
-		if err := cmp.Or(err, p.Prompt("/system", withoutPoints(texts), nil)); err != nil {
-			return nil, err
-		}
-	}
-	for i, m := range p.List {
-		if err := readMessage(p, p.At(i), m); err != nil {
-			return nil, err
-		}
-	}
-	return p.Items, nil
+	return format.ReadPast(data, "messages", Format{}.Response, format.SystemPrompt("system", readBlock), readMessage)
 }
 
-func readMessage(p *format.Past, at string, m json.RawMessage) error {
+func readMessage(p *format.Past, i int, m json.RawMessage) error {
+	at := p.At(i)
 	blocks, err := format.Blocks(at+"/content", js.Get(m, "content"), readBlock)
 	switch role := js.String(m, "role"); {
 	case err != nil:
@@ -47,7 +32,7 @@ func readMessage(p *format.Past, at string, m json.RawMessage) error {
 	case role == "assistant":
 		return p.Answer(at, js.Object("output", js.Object("message", m), "stopReason", "end_turn"), m, "role", "content")
 	case role == "user":
-		p.Add(transcript.Message{Role: transcript.RoleUser, Content: besideErrors(withoutPoints(blocks))}, m, "role", "content")
+		p.Add(transcript.Message{Role: transcript.RoleUser, Content: besideErrors(blocks)}, m, "role", "content")
 		return nil
 	default:
 		return format.Bad(at+"/role", "the role %q is not known", role)
@@ -70,15 +55,8 @@ func besideErrors(blocks []transcript.Block) (out []transcript.Block) {
 	return append(out, rest...)
 }
 
-// withoutPoints removes cache points, which each request places anew.
-func withoutPoints(blocks []transcript.Block) []transcript.Block {
-	return slices.DeleteFunc(blocks, func(b transcript.Block) bool {
-		raw, ok := b.(transcript.RawBlock)
-		return ok && js.Get(raw.JSON, "block", "cachePoint") != nil
-	})
-}
-
-// readBlock reads a content block of a message of the user.
+// readBlock reads a content block of a message of the user. It leaves out cache points,
+// which each request places anew.
 func readBlock(at string, block []byte) (transcript.Block, error) {
 	kind, value := typed(block)
 	if kind == "" {
@@ -88,6 +66,8 @@ func readBlock(at string, block []byte) (transcript.Block, error) {
 	mime := mediaType(kind, js.String(value, "format"))
 	source := transcript.Source{Type: "base64", MediaType: mime, Data: data}
 	switch {
+	case js.Get(block, "cachePoint") != nil:
+		return nil, nil
 	case len(js.MembersOf(block)) > 1:
 	case kind == "text":
 		return transcript.TextBlock{Text: js.String(value)}, nil
@@ -109,7 +89,7 @@ func readBlock(at string, block []byte) (transcript.Block, error) {
 		result := transcript.ToolResultBlock{
 			CallID: id, IsError: js.String(value, "status") == "error", Extra: format.Rest(value, "toolUseId", "content", "status"),
 		}
-		return result.WithContent(withoutPoints(blocks)...), err
+		return result.WithContent(blocks...), err
 	}
 	return transcript.RawBlock{JSON: js.Object("type", format.OpaqueBedrock, "block", json.RawMessage(block)).Bytes()}, nil
 }

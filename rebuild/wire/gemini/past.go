@@ -21,68 +21,62 @@ import (
 // [transcript.WithApp]. Package [wire] lists the losses. A place that no item can hold
 // gives a [*wire.ItemError].
 func Contents(data []byte) ([]transcript.Item, error) {
-	p, err := format.NewPast(data, "contents", Format{}.Response)
-	if err != nil {
-		return nil, err
-	}
-	r := reader{Past: p}
-	for _, name := range []string{"systemInstruction", "system_instruction"} {
-		if system := js.Get(p.Whole, name); !jsontext.IsNull(system) {
-			texts, err := r.blocks("/"+name, system)
-			if err := cmp.Or(err, p.Prompt("/"+name+"/parts", texts, nil)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for i, content := range p.List {
-		if err := r.content(i, content); err != nil {
-			return nil, err
-		}
-	}
-	return p.Items, nil
+	var r reader
+	return format.ReadPast(data, "contents", Format{}.Response, r.prompt, r.content)
 }
 
 // A reader reads contents in order.
 type reader struct {
-	*format.Past
 	calls []transcript.ToolCallBlock // of the last answer, without those that have a result
 }
 
-func (r *reader) content(i int, content json.RawMessage) error {
-	at := r.At(i)
+func (r *reader) prompt(p *format.Past) error {
+	for _, name := range []string{"systemInstruction", "system_instruction"} {
+		if system := js.Get(p.Whole, name); !jsontext.IsNull(system) {
+			texts, err := r.blocks("/"+name, system)
+			if err := cmp.Or(err, p.Prompt("/"+name+"/parts", texts, nil)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reader) content(p *format.Past, i int, content json.RawMessage) error {
+	at := p.At(i)
 	switch role := js.String(content, "role"); role {
 	case "", "user", "function":
 		blocks, err := r.blocks(at, content)
-		r.Add(transcript.Message{Role: transcript.RoleUser, Content: blocks}, content, "role", "parts")
+		p.Add(transcript.Message{Role: transcript.RoleUser, Content: blocks}, content, "role", "parts")
 		return err
 	case "model":
-		return r.answer(i, content)
+		return r.answer(p, at, content)
 	default:
 		return format.Bad(at+"/role", "the role %q is not known", role)
 	}
 }
 
-// answer reads content i, each part as an answer of its own: parts of a stream would be
+// answer reads a content, each part as an answer of its own: parts of a stream would be
 // joined. Calls get IDs that are made of the ID of the answer.
-func (r *reader) answer(i int, content json.RawMessage) error {
+func (r *reader) answer(p *format.Past, at string, content json.RawMessage) error {
 	answer := transcript.Message{Role: transcript.RoleAssistant}
 	if !jsontext.IsArray(js.Get(content, "parts")) {
-		return format.Bad(r.At(i)+"/parts", "the parts are not a list")
+		return format.Bad(at+"/parts", "the parts are not a list")
 	}
 	for j, part := range js.Elements(js.Get(content, "parts")) {
-		at := r.At(i) + "/parts/" + strconv.Itoa(j)
+		at := at + "/parts/" + strconv.Itoa(j)
 		if call := js.Get(part, "functionCall"); call != nil && js.String(call, "name") == "" {
 			return format.Bad(at, "a call that names no tool")
 		}
 		candidate := js.Object("content", js.Object("parts", js.List([]json.RawMessage{part}, js.Value)), "finishReason", "STOP")
-		resp, err := r.Read(js.Object("responseId", at, "candidates", js.List([]js.Written{candidate}, js.As)).Bytes())
+		resp, err := p.Read(js.Object("responseId", at, "candidates", js.List([]js.Written{candidate}, js.As)).Bytes())
 		if err != nil {
 			return format.Bad(at, "%v", err)
 		}
 		answer.Content = append(answer.Content, resp.Message.Content...)
 	}
 	r.calls = answer.ToolCalls()
-	r.Said(format.APIGemini, answer, content, "role", "parts")
+	p.Said(format.APIGemini, answer, content, "role", "parts")
 	return nil
 }
 

@@ -21,21 +21,14 @@ import (
 // [wire] lists the losses. A
 // place that no item can hold gives a [*wire.ItemError].
 func Messages(data []byte) ([]transcript.Item, error) {
-	p, err := format.NewPast(data, "messages", Format{}.Response)
-	if err != nil {
-		return nil, err
-	}
 	called := map[string]string{}
-	for i, m := range p.List {
+	return format.ReadPast(data, "messages", Format{}.Response, nil, func(p *format.Past, i int, m json.RawMessage) error {
 		m, err := withoutFunctions(p.At(i), i, m, called)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := readMessage(p, p.At(i), m); err != nil {
-			return nil, err
-		}
-	}
-	return p.Items, nil
+		return readMessage(p, p.At(i), m)
+	})
 }
 
 // withoutFunctions returns a message in which a call of a function is a tool call. The API

@@ -29,57 +29,56 @@ func Items(data []byte) ([]transcript.Item, error) {
 		message := js.Object("role", "user", "content", js.String(input))
 		whole = js.Object("input", js.List([]js.Written{message}, js.As), "", js.Without(whole, "input")).Bytes()
 	}
-	p, err := format.NewPast(whole, "input", Format{}.Response)
-	if err != nil {
-		return nil, err
-	}
 	for _, elsewhere := range []string{"previous_response_id", "conversation", "prompt"} {
-		if !jsontext.IsNull(js.Get(p.Whole, elsewhere)) {
+		if !jsontext.IsNull(js.Get(whole, elsewhere)) && jsontext.Valid(whole) {
 			return nil, format.Bad("/"+elsewhere, "a part of the conversation is stored by the provider")
 		}
 	}
-	if instructions := js.Get(p.Whole, "instructions"); !jsontext.IsNull(instructions) && len(p.Items) == 0 {
-		texts, err := format.Blocks("/instructions", instructions, readPart)
-		if err := cmp.Or(err, p.Prompt("/instructions", texts, nil)); err != nil {
-			return nil, err
+	r := reader{kinds: map[string]string{}}
+	return format.ReadPast(whole, "input", Format{}.Response, format.SystemPrompt("instructions", readPart), r.item)
+}
+
+// A reader reads items in order.
+type reader struct {
+	answer []json.RawMessage // items of an answer that is not complete
+	kinds  map[string]string // of calls by ID
+}
+
+func (r *reader) item(p *format.Past, i int, it json.RawMessage) (err error) {
+	at, role := p.At(i), js.String(it, "role")
+	kind := cmp.Or(js.String(it, "type"), map[bool]string{true: "message"}[role != ""])
+	switch {
+	case kind == "":
+		return format.Bad(at, "an item without a type")
+	case kind == "item_reference":
+		return format.Bad(at, "the item is stored by the provider")
+	case kind == "message" && role == "assistant":
+		it, err = readAnswer(at, it)
+		r.answer = append(r.answer, it)
+	case kind == "message":
+		err = cmp.Or(r.flush(p, at), readMessage(p, at, role, it))
+	case strings.HasSuffix(kind, "_call_output"):
+		err = cmp.Or(r.flush(p, at), readOutput(p, at, strings.TrimSuffix(kind, "_output"), r.kinds, it))
+	default:
+		if clientCalls[kind] != "" || kind == "function_call" || kind == customCall {
+			r.kinds[cmp.Or(js.String(it, "call_id"), js.String(it, "id"))] = kind
 		}
+		r.answer = append(r.answer, it)
 	}
-	var answer []json.RawMessage
-	flush := func(at string) error {
-		if len(answer) == 0 {
-			return nil
-		}
-		output := js.Object("output", js.List(answer, js.Value))
-		answer = nil
-		return p.Answer(at, output, nil)
+	if err == nil && i == len(p.List)-1 {
+		err = r.flush(p, p.At(i+1))
 	}
-	kinds := map[string]string{} // of calls by ID
-	for i, it := range p.List {
-		at, role := p.At(i), js.String(it, "role")
-		kind := cmp.Or(js.String(it, "type"), map[bool]string{true: "message"}[role != ""])
-		switch {
-		case kind == "":
-			return nil, format.Bad(at, "an item without a type")
-		case kind == "item_reference":
-			return nil, format.Bad(at, "the item is stored by the provider")
-		case kind == "message" && role == "assistant":
-			it, err = readAnswer(at, it)
-			answer = append(answer, it)
-		case kind == "message":
-			err = cmp.Or(flush(at), readMessage(p, at, role, it))
-		case strings.HasSuffix(kind, "_call_output"):
-			err = cmp.Or(flush(at), readOutput(p, at, strings.TrimSuffix(kind, "_output"), kinds, it))
-		default:
-			if clientCalls[kind] != "" || kind == "function_call" || kind == customCall {
-				kinds[cmp.Or(js.String(it, "call_id"), js.String(it, "id"))] = kind
-			}
-			answer = append(answer, it)
-		}
-		if err != nil {
-			return nil, err
-		}
+	return err
+}
+
+// flush adds the items of an answer as one answer.
+func (r *reader) flush(p *format.Past, at string) error {
+	if len(r.answer) == 0 {
+		return nil
 	}
-	return p.Items, flush(p.At(len(p.List)))
+	output := js.Object("output", js.List(r.answer, js.Value))
+	r.answer = nil
+	return p.Answer(at, output, nil)
 }
 
 // readAnswer returns a message of an answer with a list of parts as its content.

@@ -9,38 +9,28 @@ import (
 
 // Archive implements [driver.Rewriter]. The session takes as much memory as before.
 func (d *memory) Archive(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
-	const op = "Archive"
-	s, err := d.alone(ctx, op, ref, d.find)
-	if err != nil {
-		return err
-	}
-	defer d.storage.mu.Unlock()
-	if s.row.Archived {
-		return nil
-	}
-	if err = cmp.Or(d.endsAt(s, at), d.writable(op, ref)); err == nil {
-		s.row.Archived = true
-		d.storage.tell(ref)
-	}
-	return fail(op, ref, err)
+	return d.move(ctx, "Archive", ref, func(s *session) error { return d.endsAt(s, at) }, true)
 }
 
 // Restore implements [driver.Rewriter].
 func (d *memory) Restore(ctx context.Context, ref driver.Ref) error {
-	const op = "Restore"
-	s, err := d.alone(ctx, op, ref, d.find)
-	if err != nil {
+	return d.move(ctx, "Restore", ref, func(*session) error { return nil }, false)
+}
+
+// move makes a session archived or not, unless it is in that state, if ready returns no
+// error.
+func (d *memory) move(ctx context.Context, op string, ref driver.Ref, ready func(*session) error, archived bool) error {
+	return d.change(ctx, op, ref, func(s *session) error {
+		if s.row.Archived == archived {
+			return nil
+		}
+		err := cmp.Or(ready(s), d.writable(op, ref))
+		if err == nil {
+			s.row.Archived = archived
+			d.storage.tell(ref)
+		}
 		return err
-	}
-	defer d.storage.mu.Unlock()
-	if !s.row.Archived {
-		return nil
-	}
-	if err = d.writable(op, ref); err == nil {
-		s.row.Archived = false
-		d.storage.tell(ref)
-	}
-	return fail(op, ref, err)
+	})
 }
 
 // endsAt returns an error unless a session ends at a cursor and has no turn. The storage

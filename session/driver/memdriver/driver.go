@@ -209,6 +209,17 @@ func (d *memory) alone(ctx context.Context, op string, ref driver.Ref, find func
 	}
 }
 
+// change calls f with a session while no append is deciding, and adds the call and the
+// session to its error.
+func (d *memory) change(ctx context.Context, op string, ref driver.Ref, f func(s *session) error) error {
+	s, err := d.alone(ctx, op, ref, d.find)
+	if err != nil {
+		return err
+	}
+	defer d.storage.mu.Unlock()
+	return fail(op, ref, f(s))
+}
+
 // Flush implements [driver.Driver]. The memory is the only storage that there
 // is.
 func (d *memory) Flush(ctx context.Context, ref driver.Ref, _ bool) error {
@@ -285,38 +296,34 @@ func (d *memory) add(s *session) {
 }
 
 // SetCurrent implements [driver.Driver].
-func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (driver.Row, error) {
+func (d *memory) SetCurrent(ctx context.Context, ref driver.Ref, gen int64, line func(gen int64) driver.Line) (row driver.Row, err error) {
 	const op = "SetCurrent"
-	s, err := d.alone(ctx, op, ref, d.find)
-	if err != nil {
-		return driver.Row{}, err
-	}
-	defer d.storage.mu.Unlock()
-	if err := s.live(); err != nil {
-		return driver.Row{}, fail(op, ref, err)
-	}
-	if gen > 0 {
-		if err := cmp.Or(d.storage.free(s.row.KeyRef(), gen, ref.ID), d.writable(op, ref)); err != nil {
-			return driver.Row{}, fail(op, ref, err)
+	err = d.change(ctx, op, ref, func(s *session) error {
+		err := s.live()
+		switch {
+		case err != nil:
+		case gen > 0:
+			if err = cmp.Or(d.storage.free(s.row.KeyRef(), gen, ref.ID), d.writable(op, ref)); err == nil {
+				d.storage.setGen(s, max(s.row.Gen, gen))
+				d.storage.tell(ref)
+			}
+		case d.storage.current(s.row.KeyRef()) != s:
+			gen := d.storage.nextGen(s.row.KeyRef())
+			l := line(gen)
+			if err = d.writable(op, ref); err == nil {
+				_, err = s.append([]driver.Line{l})
+			}
+			if err == nil {
+				d.storage.setGen(s, gen)
+				d.storage.tell(ref)
+			}
 		}
-		d.storage.setGen(s, max(s.row.Gen, gen))
-		d.storage.tell(ref)
-		return s.copyRow(), nil
-	}
-	if d.storage.current(s.row.KeyRef()) == s {
-		return s.copyRow(), nil
-	}
-	gen = d.storage.nextGen(s.row.KeyRef())
-	l := line(gen)
-	if err := d.writable(op, ref); err != nil {
-		return driver.Row{}, fail(op, ref, err)
-	}
-	if _, err := s.append([]driver.Line{l}); err != nil {
-		return driver.Row{}, fail(op, ref, err)
-	}
-	d.storage.setGen(s, gen)
-	d.storage.tell(ref)
-	return s.copyRow(), nil
+		if err == nil {
+			row = s.copyRow()
+		}
+		return err
+	})
+	return row, err
 }
 
 // Delete implements [driver.Driver]. The turn lock ends with its session: waiting
@@ -326,20 +333,15 @@ func (d *memory) Delete(ctx context.Context, at driver.Cursor, refs ...driver.Re
 }
 
 func (d *memory) delete(ctx context.Context, ref driver.Ref, at driver.Cursor) error {
-	const op = "Delete"
-	s, err := d.alone(ctx, op, ref, d.find)
-	if err != nil {
+	return d.change(ctx, "Delete", ref, func(s *session) (err error) {
+		if at >= 0 {
+			err = d.endsAt(s, at)
+		}
+		if err = cmp.Or(err, d.writable("Delete", ref)); err == nil {
+			d.storage.remove(s)
+		}
 		return err
-	}
-	defer d.storage.mu.Unlock()
-	if at >= 0 {
-		err = d.endsAt(s, at)
-	}
-	if err = cmp.Or(err, d.writable(op, ref)); err != nil {
-		return fail(op, ref, err)
-	}
-	d.storage.remove(s)
-	return nil
+	})
 }
 
 // Get implements [driver.Driver].

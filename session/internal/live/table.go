@@ -17,10 +17,10 @@ import (
 type Table struct {
 	o *Options
 
-	mu     sync.Mutex // guards the fields below
-	states map[driver.Ref]*State
-	order  *list.List // of *State: among idle ones, the one released last comes first
-	unused int        // the number of idle ones, which Acquire and Release need without a walk
+	mu     sync.Mutex            // guards the fields below
+	states map[driver.Ref]*State // added by Acquire, removed by remove
+	order  *list.List            // of *State: among idle ones, the one released last comes first
+	unused int                   // the number of idle ones, which Acquire and Release need without a walk
 
 	outlines outlines
 }

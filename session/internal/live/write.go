@@ -139,7 +139,7 @@ func (s *State) decide(ctx context.Context, group []*Job, held bool) (driver.Cur
 		}
 		if j.Foreign {
 			if held {
-				return 0, s.unchanged(ctx, j.After)
+				return 0, s.Unchanged(ctx, j.After)
 			}
 			return j.After, nil
 		}
@@ -162,9 +162,9 @@ func (s *State) decide(ctx context.Context, group []*Job, held bool) (driver.Cur
 	return at, nil
 }
 
-// unchanged returns [driver.ErrConflict] unless all entries after a place only make the
+// Unchanged returns [driver.ErrConflict] unless all entries after a place only make the
 // session current.
-func (s *State) unchanged(ctx context.Context, after driver.Cursor) error {
+func (s *State) Unchanged(ctx context.Context, after driver.Cursor) error {
 	for rec, err := range s.Scan(ctx)(after, driver.Forward) {
 		if err != nil {
 			return err

@@ -24,10 +24,10 @@ import (
 type Reader struct {
 	Fold   *rebuild.Fold       // set by Begin, nil before
 	Next   driver.Cursor       // after the last record that was read: moved on by every call that reads, and Own
-	Damage []transcript.Damage // in the lines that were read, all of it
+	Damage []transcript.Damage // in the lines that were read, all of it: added by take
 
 	opts    *Options
-	batcher transcript.Batcher // holds the lines of a batch whose end was not read
+	batcher transcript.Batcher // holds the lines of a batch whose end was not read: taken by take, ended by Begin and ReadOn
 	from    driver.Cursor      // where the history begins; 0 if all lines were read; set by Begin
 	summary
 	counted driver.Cursor // the row covers the lines before it: set by Begin and fill
@@ -35,14 +35,14 @@ type Reader struct {
 
 	statuses map[string]string // the last one of each call until it is made again: see noteStatuses; may be nil
 
-	stored  rebuild.Tally // tokens of the history for the store's counter, as of the last Row or Size
+	stored  rebuild.Tally // tokens of the history for the store's counter: counted on by Row, Size and measure
 	trigger rebuild.Tally // the same for Options.Trigger, if set
 
-	keys    keys
+	keys    keys          // added by noteKeys and AddKey
 	keyedAt driver.Cursor // where the last line with an idempotency key begins: set by take and Own
 
-	cut  map[string]int // entries of incomplete batches, by idempotency key, until a later batch has the key
-	news []News         // until TakeNews
+	cut  map[string]int // entries of incomplete batches, by idempotency key, until a later batch has the key: see add
+	news []News         // added by take and add, taken by TakeNews
 }
 
 // A lastLine is the line before another one, and the latest time of all lines before that.

@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/filelog"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session"
 )
 
@@ -66,7 +66,7 @@ func (f *folder) file(i session.Info) string {
 	if f.dir == "" {
 		return ""
 	}
-	agent, id := filedriver.EncodeName(i.Agent), filedriver.EncodeName(i.ID)+".jsonl"
+	agent, id := filename.Encode(i.Agent), filename.Encode(i.ID)+".jsonl"
 	if i.State == session.Archived || i.State == session.Trashed {
 		return filepath.Join(f.dir, "agents", agent, "archive", id+".gz")
 	}
@@ -134,7 +134,7 @@ func sessionOf(name string) string {
 	case "archive":
 		stem, ok = strings.CutSuffix(base, ".jsonl.gz")
 	}
-	if _, ours := filedriver.DecodeName(stem); !ok || !ours && len(stem) < 100 { // longer names are hashed
+	if _, ours := filename.Decode(stem); !ok || !ours && len(stem) < 100 { // longer names are hashed
 		return ""
 	}
 	return path.Join(path.Dir(path.Clean(folder)), stem)
@@ -208,7 +208,7 @@ func (f *folder) judge(name string, parts []string, d fs.DirEntry) (finding, boo
 
 func judgeTranscript(name, base string, d fs.DirEntry) (finding, bool) {
 	stem, isTranscript := strings.CutSuffix(base, ".jsonl")
-	_, ours := filedriver.DecodeName(stem)
+	_, ours := filename.Decode(stem)
 	info, err := d.Info()
 	switch {
 	case strings.HasSuffix(base, ".jsonl.suspect"):
@@ -279,7 +279,7 @@ func missing(name string) (found []finding) {
 	folder := filepath.Dir(name)
 	files, _ := os.ReadDir(filepath.Join(folder, "sessions"))
 	for _, id := range slices.Sorted(maps.Keys(rows)) {
-		file := filedriver.EncodeName(id) + ".jsonl"
+		file := filename.Encode(id) + ".jsonl"
 		_, live := os.Lstat(filepath.Join(folder, "sessions", file))
 		_, archived := os.Lstat(filepath.Join(folder, "archive", file+".gz"))
 		if live == nil || archived == nil {
@@ -291,7 +291,7 @@ func missing(name string) (found []finding) {
 			Way:  "bring back " + filepath.Join(folder, "sessions", file) + " from the cloud or a copy, or delete the session with session delete --now. Until then its key gets no new session",
 		}
 		for _, other := range files { // a placeholder of a cloud service, or another spelling
-			if strings.Contains(strings.ToLower(other.Name()), strings.ToLower(filedriver.EncodeName(id))) {
+			if strings.Contains(strings.ToLower(other.Name()), strings.ToLower(filename.Encode(id))) {
 				f.Text += fmt.Sprintf(" In its place is %q.", other.Name())
 			}
 		}
@@ -381,7 +381,7 @@ func agentOf(folder string) string {
 	if filepath.Base(filepath.Dir(folder)) != "agents" {
 		return ""
 	}
-	name, _ := filedriver.DecodeName(filepath.Base(folder))
+	name, _ := filename.Decode(filepath.Base(folder))
 	return name
 }
 

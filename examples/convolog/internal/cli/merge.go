@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/internal/filedriver"
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -97,7 +97,7 @@ func unpack(packed io.Reader) ([]byte, error) {
 // name of the file.
 func isRenamed(name string) bool {
 	id := headerOf(name)
-	return id != "" && filedriver.EncodeName(id) != path.Base(sessionOf(name))
+	return id != "" && filename.Encode(id) != path.Base(sessionOf(name))
 }
 
 // headerOf returns the ID in the header of a transcript or an archive, and "" for any other

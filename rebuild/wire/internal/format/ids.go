@@ -31,7 +31,7 @@ func (m *idMap) call(id string) string {
 	if !m.form.takes(id) || m.Used[id] {
 		given = m.replace(id)
 	}
-	m.Take(given)
+	m.Used[given] = true
 	m.answers[id] = append(m.answers[id], given)
 	return given
 }
@@ -48,8 +48,6 @@ func (m *idMap) Result(id string) string {
 	}
 	return given[0]
 }
-
-func (m *idMap) Take(id string) { m.Used[id] = true }
 
 // replace derives an ID from id and from how often that was replaced before. No
 // other call has the new ID by chance; a later call that has it anyway gets
@@ -85,10 +83,6 @@ func (f IDForm) takes(id string) bool {
 
 // IsID reports whether every provider takes an ID.
 func IsID(id string) bool {
-	for _, c := range []byte(id) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return id != "" && len(id) <= MaxID
+	const takes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	return id != "" && len(id) <= MaxID && strings.Trim(id, takes) == ""
 }

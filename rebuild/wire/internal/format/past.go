@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,31 +24,52 @@ type Past struct {
 	at    string                                            // pointer to the list
 }
 
-// NewPast returns the list in data: data itself, or a member of that name. The answer of a
-// model, which read reads, is a conversation of one item.
-func NewPast(data []byte, name string, read func(answer []byte) (*transcript.Response, error)) (*Past, error) {
+// ReadPast reads the list in data, which is data itself or a member of that name: first the
+// prompt that comes with the list, if prompt is not nil, then each message. The answer of a model, which read
+// reads, is a conversation of one item.
+func ReadPast(data []byte, name string, read func(answer []byte) (*transcript.Response, error), prompt func(*Past) error, message func(p *Past, i int, m json.RawMessage) error) ([]transcript.Item, error) {
 	data = jsontext.Trim(data)
-	p := &Past{Read: read}
-	switch {
-	case !jsontext.Valid(data):
+	if !jsontext.Valid(data) {
 		return nil, Bad("", "it is not JSON")
+	}
+	p := &Past{Read: read}
+	list, ok := jsontext.Member(data, name)
+	switch {
 	case jsontext.IsArray(data):
 		p.List = js.Elements(data)
-		return p, nil
 	case !jsontext.IsObject(data):
 		return nil, Bad("", "it is not a list or an object")
+	case jsontext.IsArray(list):
+		p.Whole, p.at, p.List = data, "/"+name, js.Elements(list)
+	default:
+		if resp, err := read(data); err == nil && !ok {
+			return []transcript.Item{*resp}, nil
+		}
+		return nil, Bad("/"+name, "there is no list of this name")
 	}
-	p.Whole, p.at = data, "/"+name
-	list, ok := jsontext.Member(data, name)
-	if jsontext.IsArray(list) {
-		p.List = js.Elements(list)
-		return p, nil
+	var err error
+	if prompt != nil {
+		err = prompt(p)
 	}
-	if resp, err := read(data); err == nil && !ok {
-		p.Items = []transcript.Item{*resp}
-		return p, nil
+	for i := 0; err == nil && i < len(p.List); i++ {
+		err = message(p, i, p.List[i])
 	}
-	return nil, Bad(p.at, "there is no list of this name")
+	if err != nil {
+		return nil, err
+	}
+	return p.Items, nil
+}
+
+// SystemPrompt reads the system prompt in a member of the whole, if there is one.
+func SystemPrompt(name string, part func(at string, part []byte) (transcript.Block, error)) func(*Past) error {
+	return func(p *Past) error {
+		prompt := js.Get(p.Whole, name)
+		if jsontext.IsNull(prompt) {
+			return nil
+		}
+		texts, err := Blocks("/"+name, prompt, part)
+		return cmp.Or(err, p.Prompt("/"+name, texts, nil))
+	}
 }
 
 // Bad returns an error about a place.
@@ -123,8 +145,8 @@ func Rest(obj []byte, known ...string) (rest transcript.Extra) {
 	return rest
 }
 
-// Blocks reads a content: a text, or a list of parts. Part returns nil for a part that it
-// does not know.
+// Blocks reads a content: a text, or a list of parts. Part returns nil for a part that is
+// left out.
 func Blocks(at string, content []byte, part func(at string, part []byte) (transcript.Block, error)) (blocks []transcript.Block, err error) {
 	content = jsontext.Trim(content)
 	if text, ok := jsontext.String(content); ok {
@@ -142,7 +164,9 @@ func Blocks(at string, content []byte, part func(at string, part []byte) (transc
 		if err != nil {
 			return nil, err
 		}
-		blocks = append(blocks, b)
+		if b != nil {
+			blocks = append(blocks, b)
+		}
 	}
 	return blocks, nil
 }

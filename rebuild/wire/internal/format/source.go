@@ -81,10 +81,9 @@ func ImageProblem(s transcript.Source) string {
 
 // IsBase64 reports whether s is padded standard base64 of at least one byte.
 func IsBase64(s string) bool {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	body := strings.TrimSuffix(strings.TrimSuffix(s, "="), "=")
-	return len(s) > 0 && len(s)%4 == 0 && !strings.ContainsFunc(body, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '/'
-	})
+	return len(s) > 0 && len(s)%4 == 0 && strings.Trim(body, digits) == ""
 }
 
 // TextBase64 returns a text as a file in base64.

@@ -227,8 +227,9 @@ func (r *Renderer) documentContent(entry string, content json.RawMessage) json.R
 
 // A MediaBudget is the media still to leave out, first ones first.
 type MediaBudget struct {
-	Blocks map[string]int // by their type
-	Bytes  int
+	Blocks  map[string]int // by their type
+	Bytes   int
+	Sources bool // also those that are not in the request themselves
 }
 
 // Take reports whether the next image or document is to be left out.
@@ -250,6 +251,8 @@ func (m *MediaBudget) takeBytes(source transcript.Source, kind string) string {
 	switch n := len(source.Data); {
 	case problem != "":
 		return problem
+	case m.Sources && (source.Type == "url" || source.Type == "file"):
+		return "the service takes only bytes"
 	case m.Bytes > 0 && n > 0:
 		m.Bytes -= n
 		return "the request has more than 32 MB"

@@ -104,7 +104,7 @@ func (r *Renderer) Pairs(m transcript.Message, of func(b transcript.RawBlock) Ha
 		case !h.Call && found:
 			keep[call], keep[j] = true, true
 			delete(open, h.ID)
-			r.IDs.Take(h.ID)
+			r.IDs.Used[h.ID] = true
 		case !h.Call && r.waiting[h.ID] && !closed[h.ID]:
 			keep[j], closed[h.ID] = true, true
 		}
@@ -131,7 +131,7 @@ func (r *Renderer) ServerPairs(i int, m transcript.Message) map[int]bool {
 	for id, j := range open {
 		if at, stays := r.stays[id]; stays && at == i {
 			keep[j] = true
-			r.IDs.Take(id)
+			r.IDs.Used[id] = true
 		}
 	}
 	return keep

@@ -1,4 +1,4 @@
-package anthropic_test
+package wire_test
 
 import (
 	"strings"

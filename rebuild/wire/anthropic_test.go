@@ -1,7 +1,6 @@
-package anthropic_test
+package wire_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,29 +11,6 @@ import (
 	"github.com/convolog/convolog/rebuild/wire/anthropic"
 	"github.com/convolog/convolog/transcript"
 )
-
-func TestRequestErrors(t *testing.T) {
-	tests := []struct {
-		name string
-		wire anthropic.Format
-		req  transcript.Request
-		want string
-	}{
-		{"role", anthropic.Format{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
-		{"thinking", anthropic.Format{Thinking: json.RawMessage(`"on"`)}, transcript.Request{}, `wire: thinking "\"on\"" is not a JSON object`},
-		{"thinking without type", anthropic.Format{Thinking: json.RawMessage(`{}`)}, transcript.Request{}, `wire: thinking "{}" has no type`},
-		{"param we write", anthropic.Format{Params: map[string]json.RawMessage{"model": nil}}, transcript.Request{}, `wire: params: "model" is written from the request`},
-		{"bad param", anthropic.Format{Params: map[string]json.RawMessage{"top_p": json.RawMessage(`.1`)}}, transcript.Request{}, `wire: params: "top_p" is not valid JSON: ".1"`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			body, _, err := tt.wire.Request(tt.req)
-			require.Error(t, err)
-			require.Equal(t, tt.want, err.Error())
-			require.Nil(t, body)
-		})
-	}
-}
 
 // Blocks that only the Messages API understands go back to it as they came; the
 // result of a call repeats its toolset.
@@ -86,26 +62,6 @@ func TestCompactionStream(t *testing.T) {
 		require.Equal(t, `{"type":"compaction","content":`+want+`}`, string(transcript.MarshalBlock(resp.Message.Content[0])))
 		require.Equal(t, `{"id":"c1"}`, string(resp.Usage.Extra["container"]))
 		require.Equal(t, transcript.StopReason("compaction"), resp.StopReason)
-	}
-}
-
-func TestResponseErrors(t *testing.T) {
-	tests := []struct{ body, want string }{
-		{``, `wire: the answer is not a JSON object: ""`},
-		{`<html>502 Bad Gateway</html>`, `wire: the answer is not a JSON object: "<html>502 Bad Gateway</html>"`},
-		{`[]`, `wire: the answer is not a JSON object: "[]"`},
-		{`{"content":"hi"}`, `wire: the answer lacks a list of content: "{\"content\":\"hi\"}"`},
-		{`{"content":[1]}`, `wire: the answer has content that is not a block: "1"`},
-		{`{"content":[],"role":"user"}`, `wire: the answer has role "user"`},
-		{`{"content":[],"usage":3}`, `wire: the answer's usage is not an object: "3"`},
-		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}`, `wire: overloaded_error: Overloaded (request req_1)`},
-		{`{"error":{"message":"no credit"}}`, `wire: no credit`},
-	}
-	for _, tt := range tests {
-		resp, err := anthropic.Format{}.Response([]byte(tt.body))
-		if resp != nil || err == nil || err.Error() != tt.want {
-			t.Errorf("%s: error %v, want %s", tt.body, err, tt.want)
-		}
 	}
 }
 
