@@ -2,7 +2,10 @@ package transcript
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
@@ -23,6 +26,26 @@ func BlockType(b Block) string { return b.blockType() }
 // not name members "type" or like a field: "type" is left out, and a reader may
 // take either of two equal names.
 type Extra map[string]json.RawMessage
+
+// with returns e with a copy of a member added. e may be nil.
+func (e Extra) with(name string, value []byte) Extra {
+	if e == nil {
+		e = Extra{}
+	}
+	e[name] = jsontext.AppendValue(nil, value)
+	return e
+}
+
+func (e Extra) write(o *jsontext.Object) {
+	if len(e) == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(e)) {
+		if name != "type" { // it would change the object's type
+			o.Value(name, e[name])
+		}
+	}
+}
 
 // TextBlock is text.
 type TextBlock struct {
@@ -78,26 +101,6 @@ type ToolCallBlock struct {
 	// empty input as no member.
 	Input json.RawMessage
 	Extra Extra
-}
-
-// MarshalJSON implements [encoding/json.Marshaler]; see [MarshalBlock].
-func (b ToolCallBlock) MarshalJSON() ([]byte, error) { return MarshalBlock(b), nil }
-
-// UnmarshalJSON implements [encoding/json.Unmarshaler]; see [UnmarshalBlock].
-func (b *ToolCallBlock) UnmarshalJSON(data []byte) error {
-	if jsontext.IsNull(data) {
-		return nil
-	}
-	block, err := UnmarshalBlock(data)
-	if err != nil {
-		return err
-	}
-	call, ok := block.(ToolCallBlock)
-	if !ok {
-		return fmt.Errorf("transcript: a block of type %q, not tool_use", block.blockType())
-	}
-	*b = call
-	return nil
 }
 
 // ToolResultBlock is the outcome of a tool call.
@@ -175,3 +178,24 @@ func (b RawBlock) blockType() string {
 
 // Text returns the text of the result: its text blocks, joined by newlines.
 func (b ToolResultBlock) Text() string { return joinText(b.Content, "\n") }
+
+func joinText(blocks []Block, sep string) string {
+	var sb strings.Builder
+	for _, b := range blocks {
+		if t, ok := b.(TextBlock); ok && t.Text != "" {
+			if sb.Len() > 0 {
+				sb.WriteString(sep)
+			}
+			sb.WriteString(t.Text)
+		}
+	}
+	return sb.String()
+}
+
+func typeMember(obj []byte) string {
+	raw, _ := jsontext.Member(obj, "type")
+	s, _ := jsontext.String(raw)
+	return s
+}
+
+var errShape = errors.New("not of the expected shape")

@@ -8,8 +8,6 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-var errShape = errors.New("not of the expected shape")
-
 // UnmarshalBlock decodes one block. Any valid JSON object with a string member
 // "type" is a block; one of an unknown form becomes a [RawBlock].
 func UnmarshalBlock(data []byte) (Block, error) {
@@ -21,12 +19,6 @@ func UnmarshalBlock(data []byte) (Block, error) {
 		return nil, fmt.Errorf("transcript: block: %w", err)
 	}
 	return b, nil
-}
-
-func typeMember(obj []byte) string {
-	raw, _ := jsontext.Member(obj, "type")
-	s, _ := jsontext.String(raw)
-	return s
 }
 
 func decodeBlock(data []byte, inResult bool) (Block, error) {
@@ -45,58 +37,46 @@ func decodeBlock(data []byte, inResult bool) (Block, error) {
 
 // decodeKnownBlock returns nil for an unknown type, for a block without the
 // member that makes it one of its type, and for a member of the wrong JSON type.
-func decodeKnownBlock(kind string, data []byte) Block {
+func decodeKnownBlock(kind string, data []byte) (block Block) {
 	var c codec
 	switch kind {
 	case "text":
 		var b TextBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "image":
 		var b ImageBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "document":
 		var b DocumentBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "tool_use":
 		var b ToolCallBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "tool_result":
 		var b ToolResultBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "thinking":
 		var b ThinkingBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "redacted_thinking":
 		var b RedactedThinkingBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	case "context":
 		var b ContextBlock
-		if c.block(data, func() { b.members(&c) }) {
-			return b
-		}
+		c.object(data, func() { b.members(&c) })
+		block = b
 	}
-	return nil
-}
-
-// block decodes the members of a block and reports whether it can be one of its
-// type.
-func (c *codec) block(data []byte, members func()) bool {
-	c.object(data, members)
-	return c.found && c.bad == ""
+	if !c.found || c.bad != "" {
+		return nil
+	}
+	return block
 }
 
 // decodeContent decodes content: null, a string or an array of blocks. A tool
@@ -124,11 +104,22 @@ func decodeContent(v []byte, inResult bool) (blocks []Block, plain bool, err err
 	return nil, false, errShape
 }
 
-// with returns e with a copy of a member added. e may be nil.
-func (e Extra) with(name string, value []byte) Extra {
-	if e == nil {
-		e = Extra{}
+// MarshalJSON implements [encoding/json.Marshaler]; see [MarshalBlock].
+func (b ToolCallBlock) MarshalJSON() ([]byte, error) { return MarshalBlock(b), nil }
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler]; see [UnmarshalBlock].
+func (b *ToolCallBlock) UnmarshalJSON(data []byte) error {
+	if jsontext.IsNull(data) {
+		return nil
 	}
-	e[name] = jsontext.AppendValue(nil, value)
-	return e
+	block, err := UnmarshalBlock(data)
+	if err != nil {
+		return err
+	}
+	call, ok := block.(ToolCallBlock)
+	if !ok {
+		return fmt.Errorf("transcript: a block of type %q, not tool_use", block.blockType())
+	}
+	*b = call
+	return nil
 }

@@ -300,19 +300,9 @@ func (c Calibration) Merge(later Calibration) Calibration {
 	return later
 }
 
-// union returns the items of both lists; later ones that are empty and not nil
-// take back the earlier ones.
-func union[T comparable](earlier, later []T) []T {
-	if later != nil && len(later) == 0 {
-		return nil
-	}
-	all := slices.Clip(earlier)
-	for _, item := range later {
-		if !slices.Contains(all, item) {
-			all = append(all, item)
-		}
-	}
-	return all
+// Takes returns the limits and the forms in c.
+func (c Calibration) Takes() Takes {
+	return Takes{Without: c.Without, Images: max(c.Images, 0), Side: max(c.Side, 0), Messages: max(c.Messages, 0)}
 }
 
 // ToolStatus reports on a call that is still running. The status of a call goes

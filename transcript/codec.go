@@ -224,61 +224,19 @@ func present[T any](c *codec, name string, p **T) bool {
 	return *p != nil
 }
 
-// content carries content: null, a string or an array of blocks.
-func (c *codec) content(name string, blocks *[]Block, plain *bool, inResult bool) {
-	if c.encoding {
-		c.out.Func(name, func(dst []byte) []byte { return appendContent(dst, *blocks, *plain) })
-	} else if c.takes(name) {
-		var err error
-		*blocks, *plain, err = decodeContent(c.value, inResult)
-		c.require(err == nil)
-	}
-}
-
-// optUsage leaves out a usage that counts nothing.
-func (c *codec) optUsage(name string, p *Usage) {
-	if c.encoding {
-		if !p.IsZero() {
-			c.out.Func(name, p.appendJSON)
-		}
-	} else if c.takes(name) {
-		c.require(p.UnmarshalJSON(c.value) == nil)
-	}
-}
-
 // optObject leaves out the zero value.
 func optObject[T comparable](c *codec, name string, p *T, members func(*T, *codec)) {
 	var zero T
-	if c.encoding {
-		if *p != zero {
-			c.out.Func(name, func(dst []byte) []byte {
-				in := encoder(dst)
-				members(p, &in)
-				return in.out.End()
-			})
-		}
-	} else if c.takes(name) {
-		*p = zero
-		var in codec
-		in.object(c.value, func() { members(p, &in) })
-		c.require(in.bad == "" && jsontext.IsObject(c.value))
+	if !c.omits(*p == zero) {
+		object(c, name, p, members)
 	}
 }
 
-// needSource carries the source of a block, which it cannot lack.
-func (c *codec) needSource(name string, p *Source) {
+func object[T any](c *codec, name string, p *T, members func(*T, *codec)) {
 	if c.encoding {
-		c.out.Func(name, func(dst []byte) []byte {
-			in := encoder(dst)
-			p.members(&in)
-			return in.out.End()
-		})
+		c.out.Func(name, func(dst []byte) []byte { return appendObject(dst, p, members) })
 	} else if c.takes(name) {
-		c.found = true
-		*p = Source{}
-		var in codec
-		in.object(c.value, func() { p.members(&in) })
-		c.require(in.bad == "" && jsontext.IsObject(c.value))
+		*p = decodeObject(c, c.value, members)
 	}
 }
 
@@ -290,9 +248,7 @@ func list[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
 				if i > 0 {
 					dst = append(dst, ',')
 				}
-				in := encoder(dst)
-				members(&(*p)[i], &in)
-				dst = in.out.End()
+				dst = appendObject(dst, &(*p)[i], members)
 			}
 			return append(dst, ']')
 		})
@@ -300,13 +256,7 @@ func list[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
 		*p = nil
 		c.require(jsontext.IsArray(c.value))
 		for v := range jsontext.Elements(c.value) {
-			var (
-				in   codec
-				item T
-			)
-			in.object(v, func() { members(&item, &in) })
-			c.require(in.bad == "" && jsontext.IsObject(v))
-			*p = append(*p, item)
+			*p = append(*p, decodeObject(c, v, members))
 		}
 	}
 }
@@ -317,61 +267,23 @@ func optList[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
 	}
 }
 
-// optEntries carries entries inside of a line, each an object like a line of its own
-// without a checksum. Nil writes no member; an empty list does.
-func (c *codec) optEntries(name string, p *[]Entry) {
-	switch {
-	case c.omits(*p == nil):
-	case c.encoding:
-		c.out.Func(name, func(dst []byte) []byte {
-			dst = append(dst, '[')
-			for i, e := range *p {
-				if i > 0 {
-					dst = append(dst, ',')
-				}
-				dst = e.appendLine(dst)
-			}
-			return append(dst, ']')
-		})
-	case c.takes(name):
-		c.require(jsontext.IsArray(c.value))
-		*p = []Entry{}
-		for v := range jsontext.Elements(c.value) {
-			e, err := decodeEntry(v)
-			c.require(err == nil)
-			*p = append(*p, e.WithLine(nil))
-		}
-	}
-}
-
-// extra carries the members that earlier calls left.
-func (c *codec) extra(p *Extra) {
-	if c.encoding {
-		writeExtra(&c.out, *p)
-	} else if !c.taken && c.name != "type" {
-		*p = p.with(c.name, c.value)
-	}
-}
-
-// lineExtra is extra for a block that is a line of its own. Extras whose names
-// the line itself uses are written one level down, in the member "extra".
-func (c *codec) lineExtra(kind string, p *Extra) {
-	switch {
-	case c.encoding:
-		writeLineExtra(&c.out, kind, *p)
-	case c.taken:
-	case c.name == "extra" && jsontext.IsObject(c.value):
-		for name, v := range jsontext.Members(c.value) {
-			*p = p.with(name, v)
-		}
-	default:
-		*p = p.with(c.name, c.value)
-	}
-}
-
 func (c *codec) object(data []byte, members func()) {
 	for c.name, c.value = range jsontext.Members(data) {
 		c.taken = false
 		members()
 	}
+}
+
+func appendObject[T any](dst []byte, v *T, members func(*T, *codec)) []byte {
+	in := encoder(dst)
+	members(v, &in)
+	return in.out.End()
+}
+
+// decodeObject decodes an object in the value of the member at hand.
+func decodeObject[T any](c *codec, data []byte, members func(*T, *codec)) (v T) {
+	var in codec
+	in.object(data, func() { members(&v, &in) })
+	c.require(in.bad == "" && jsontext.IsObject(data))
+	return v
 }

@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
@@ -82,8 +83,8 @@ func (c *codec) line(kind string, e *Entry, mid *string, members func()) {
 }
 
 // decodeBody decodes the members of a line of the given type into e and returns
-// the body. Members are matched against one body only, so bodies stay on the
-// stack until they are returned.
+// the body. Members are matched against one body only, so messages stay on the stack until
+// they are returned.
 func decodeBody(c *codec, kind string, e *Entry) Body {
 	switch kind {
 	case TypeUser:
@@ -109,102 +110,78 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		c.line(kind, e, &b.Of, func() { result.line(c) })
 		b.Content = []Block{result}
 		return b
-	case "session":
-		var b Header
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case typeCompaction:
-		var b Compaction
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "clip":
-		var b Clip
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "hide":
-		var b Hide
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case typeRewind:
-		var b Rewind
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "system":
-		var b System
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "tools":
-		var b Tools
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "meta":
-		var b Meta
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "current":
-		var b Current
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "calibration":
-		var b Calibration
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "tool_status":
-		var b ToolStatus
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "used":
-		var b Used
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "commit":
-		var b Commit
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "extracted":
-		var b Extracted
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "dispatch":
-		var b Dispatch
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "interrupt":
-		var b Interrupt
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "decision":
-		var b Decision
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "queued":
-		var b Queued
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "draft":
-		var b Draft
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "pin":
-		var b Pin
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "value":
-		var b Value
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "erased":
-		var b Erasure
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
-	case "custom":
-		var b Custom
-		c.line(kind, e, nil, func() { b.members(c) })
-		return b
+	}
+	if f, ok := formOf(kind); ok {
+		*c, *e = f.decode(*c, kind, *e)
+		return e.Body
 	}
 	b := Unknown{Kind: kind}
 	c.line(kind, e, nil, func() { b.members(c) })
 	return b
+}
+
+// A form decodes and encodes the lines of one type. It takes copies, since the originals
+// stay on the stack.
+type form struct {
+	decode func(c codec, kind string, e Entry) (codec, Entry)
+	encode func(c codec, body Body) codec
+}
+
+// forms are the types of lines with one set of members each, by name. Lines hold lines, so
+// a value with its declaration would depend on itself.
+var (
+	forms     map[string]form
+	formsOnce sync.Once
+)
+
+func formOf(kind string) (f form, ok bool) {
+	formsOnce.Do(addForms)
+	f, ok = forms[kind]
+	return f, ok
+}
+
+func addForms() {
+	forms = map[string]form{}
+	addForm((*Header).members)
+	addForm((*Compaction).members)
+	addForm((*Clip).members)
+	addForm((*Hide).members)
+	addForm((*Rewind).members)
+	addForm((*System).members)
+	addForm((*Tools).members)
+	addForm((*Meta).members)
+	addForm((*Current).members)
+	addForm((*Calibration).members)
+	addForm((*ToolStatus).members)
+	addForm((*Used).members)
+	addForm((*Commit).members)
+	addForm((*Extracted).members)
+	addForm((*Dispatch).members)
+	addForm((*Decision).members)
+	addForm((*Interrupt).members)
+	addForm((*Queued).members)
+	addForm((*Draft).members)
+	addForm((*Pin).members)
+	addForm((*Value).members)
+	addForm((*Erasure).members)
+	addForm((*Custom).members)
+}
+
+func addForm[B Body](members func(*B, *codec)) {
+	var zero B
+	forms[zero.kind()] = form{
+		decode: func(c codec, kind string, e Entry) (codec, Entry) {
+			var b B
+			c.line(kind, &e, nil, func() { members(&b, &c) })
+			e.Body = b
+			return c, e
+		},
+		encode: func(c codec, body Body) codec {
+			b, _ := body.(B)
+			members(&b, &c)
+			return c
+		},
+	}
 }
 
 // lineMember reports whether lines of the given type have a member of that

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
@@ -40,54 +39,12 @@ func encodeBody(c *codec, body Body) {
 		default:
 			b.message(c)
 		}
-	case Header:
-		b.members(c)
-	case Compaction:
-		b.members(c)
-	case Clip:
-		b.members(c)
-	case Hide:
-		b.members(c)
-	case Rewind:
-		b.members(c)
-	case System:
-		b.members(c)
-	case Tools:
-		b.members(c)
-	case Meta:
-		b.members(c)
-	case Current:
-		b.members(c)
-	case Calibration:
-		b.members(c)
-	case ToolStatus:
-		b.members(c)
-	case Used:
-		b.members(c)
-	case Commit:
-		b.members(c)
-	case Extracted:
-		b.members(c)
-	case Dispatch:
-		b.members(c)
-	case Interrupt:
-		b.members(c)
-	case Decision:
-		b.members(c)
-	case Queued:
-		b.members(c)
-	case Draft:
-		b.members(c)
-	case Pin:
-		b.members(c)
-	case Value:
-		b.members(c)
-	case Erasure:
-		b.members(c)
-	case Custom:
-		b.members(c)
 	case Unknown:
 		b.members(c)
+	case nil:
+	default:
+		f, _ := formOf(body.kind())
+		*c = f.encode(*c, body)
 	}
 }
 
@@ -171,26 +128,15 @@ func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
 		}
 	}
 	if inner == nil {
-		writeExtra(o, extra)
+		extra.write(o)
 		return
 	}
 	o.Func("extra", func(dst []byte) []byte {
 		in := jsontext.AppendObject(dst)
-		writeExtra(&in, inner)
+		inner.write(&in)
 		return in.End()
 	})
 	rest := maps.Clone(extra)
 	maps.DeleteFunc(rest, func(name string, _ json.RawMessage) bool { return lineMember(kind, name) })
-	writeExtra(o, rest)
-}
-
-func writeExtra(o *jsontext.Object, extra Extra) {
-	if len(extra) == 0 {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		if name != "type" { // it would change the object's type
-			o.Value(name, extra[name])
-		}
-	}
+	rest.write(o)
 }

@@ -192,15 +192,9 @@ func (b *Used) members(c *codec) {
 func (b *Used) skill(c *codec) {
 	switch {
 	case c.encoding && b.Skill != nil:
-		c.out.Func("skill", func(dst []byte) []byte {
-			in := encoder(dst)
-			b.Skill.members(&in)
-			return in.out.End()
-		})
+		object(c, "skill", b.Skill, (*SkillUse).members)
 	case !c.encoding && c.takes("skill") && jsontext.IsObject(c.value):
-		b.Skill = &SkillUse{}
-		var in codec
-		in.object(c.value, func() { b.Skill.members(&in) })
+		b.Skill = new(decodeObject(c, c.value, (*SkillUse).members))
 	}
 }
 
@@ -257,11 +251,8 @@ func (b *Extracted) counts(c *codec) {
 		c.out.Func("counts", func(dst []byte) []byte {
 			o := jsontext.AppendObject(dst)
 			for _, name := range slices.Sorted(maps.Keys(b.Counts)) {
-				o.Func(name, func(dst []byte) []byte {
-					in, count := encoder(dst), b.Counts[name]
-					count.members(&in)
-					return in.out.End()
-				})
+				count := b.Counts[name]
+				o.Func(name, func(dst []byte) []byte { return appendObject(dst, &count, (*ExtractedCount).members) })
 			}
 			return o.End()
 		})
@@ -269,16 +260,10 @@ func (b *Extracted) counts(c *codec) {
 		c.require(jsontext.IsObject(c.value))
 		b.Counts = nil
 		for name, v := range jsontext.Members(c.value) {
-			var (
-				in    codec
-				count ExtractedCount
-			)
-			in.object(v, func() { count.members(&in) })
-			c.require(in.bad == "" && jsontext.IsObject(v))
 			if b.Counts == nil {
 				b.Counts = map[string]ExtractedCount{}
 			}
-			b.Counts[name] = count
+			b.Counts[name] = decodeObject(c, v, (*ExtractedCount).members)
 		}
 	}
 }
@@ -356,12 +341,14 @@ func (b *TextBlock) members(c *codec) {
 }
 
 func (b *ImageBlock) members(c *codec) {
-	c.needSource("source", &b.Source)
+	object(c, "source", &b.Source, (*Source).members)
+	c.found = c.found || c.name == "source"
 	c.extra(&b.Extra)
 }
 
 func (b *DocumentBlock) members(c *codec) {
-	c.needSource("source", &b.Source)
+	object(c, "source", &b.Source, (*Source).members)
+	c.found = c.found || c.name == "source"
 	if !c.isNull() { // a null is an extra
 		c.optStr("title", &b.Title)
 		c.optStr("context", &b.Context)
@@ -422,4 +409,78 @@ func (b *ContextBlock) members(c *codec) {
 	c.optStr("context_type", &b.Kind)
 	c.optStr("abstract", &b.Abstract)
 	c.extra(&b.Extra)
+}
+
+// content carries content: null, a string or an array of blocks.
+func (c *codec) content(name string, blocks *[]Block, plain *bool, inResult bool) {
+	if c.encoding {
+		c.out.Func(name, func(dst []byte) []byte { return appendContent(dst, *blocks, *plain) })
+	} else if c.takes(name) {
+		var err error
+		*blocks, *plain, err = decodeContent(c.value, inResult)
+		c.require(err == nil)
+	}
+}
+
+// optUsage leaves out a usage that counts nothing.
+func (c *codec) optUsage(name string, p *Usage) {
+	if c.encoding {
+		if !p.IsZero() {
+			c.out.Func(name, p.appendJSON)
+		}
+	} else if c.takes(name) {
+		c.require(p.UnmarshalJSON(c.value) == nil)
+	}
+}
+
+// optEntries carries entries inside of a line, each an object like a line of its own
+// without a checksum. Nil writes no member; an empty list does.
+func (c *codec) optEntries(name string, p *[]Entry) {
+	switch {
+	case c.omits(*p == nil):
+	case c.encoding:
+		c.out.Func(name, func(dst []byte) []byte {
+			dst = append(dst, '[')
+			for i, e := range *p {
+				if i > 0 {
+					dst = append(dst, ',')
+				}
+				dst = e.appendLine(dst)
+			}
+			return append(dst, ']')
+		})
+	case c.takes(name):
+		c.require(jsontext.IsArray(c.value))
+		*p = []Entry{}
+		for v := range jsontext.Elements(c.value) {
+			e, err := decodeEntry(v)
+			c.require(err == nil)
+			*p = append(*p, e.WithLine(nil))
+		}
+	}
+}
+
+// extra carries the members that earlier calls left.
+func (c *codec) extra(p *Extra) {
+	if c.encoding {
+		p.write(&c.out)
+	} else if !c.taken && c.name != "type" {
+		*p = p.with(c.name, c.value)
+	}
+}
+
+// lineExtra is extra for a block that is a line of its own. Extras whose names
+// the line itself uses are written one level down, in the member "extra".
+func (c *codec) lineExtra(kind string, p *Extra) {
+	switch {
+	case c.encoding:
+		writeLineExtra(&c.out, kind, *p)
+	case c.taken:
+	case c.name == "extra" && jsontext.IsObject(c.value):
+		for name, v := range jsontext.Members(c.value) {
+			*p = p.with(name, v)
+		}
+	default:
+		*p = p.with(c.name, c.value)
+	}
 }

@@ -46,16 +46,6 @@ type Origin struct {
 	Answer *Answer
 }
 
-// Answer is an answer in a history that recorded its request.
-type Answer struct {
-	Entry string // ID of its first line
-	Made  Made
-	// Intact is set if the blocks of its request, reasoning aside, still precede
-	// it unchanged. Only then can its reasoning return to a provider that checks
-	// this.
-	Intact bool
-}
-
 // The values of [Origin.Block] that are not indexes.
 const (
 	// WholeEntry is for a block that fills its entry: a call or a result on its
@@ -146,19 +136,6 @@ func (m Message) apart(i, j int) bool {
 	}
 	x, y := m.Origins[i], m.Origins[j]
 	return x.Batch != y.Batch && (x.Answer == nil || x.Answer != y.Answer)
-}
-
-func joinText(blocks []Block, sep string) string {
-	var sb strings.Builder
-	for _, b := range blocks {
-		if t, ok := b.(TextBlock); ok && t.Text != "" {
-			if sb.Len() > 0 {
-				sb.WriteString(sep)
-			}
-			sb.WriteString(t.Text)
-		}
-	}
-	return sb.String()
 }
 
 // ToolCalls returns the tool calls of the message in order.

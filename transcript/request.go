@@ -29,3 +29,16 @@ type Tool struct {
 	InputExamples  json.RawMessage `json:"input_examples,omitempty"`  // a list of inputs
 	CacheControl   json.RawMessage `json:"cache_control,omitempty"`   // a cache mark
 }
+
+// Response is one answer of a model. Appended to a session it is one batch, so a
+// crash never leaves the answer without the calls it made. Its JSON members are
+// named as in an assistant line.
+type Response struct {
+	Message    Message    `json:"message"`
+	API        string     `json:"api,omitempty"` // the wire format it came in, "anthropic" for example
+	Model      string     `json:"model,omitempty"`
+	StopReason StopReason `json:"stop_reason,omitempty"`
+	Usage      Usage      `json:"usage,omitzero"`
+	RequestID  string     `json:"request_id,omitempty"` // the provider's ID of the request
+	Made       Made       `json:"made,omitzero"`        // what the request held
+}

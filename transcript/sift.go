@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"iter"
-	"slices"
 	"sync"
 )
 
@@ -22,17 +21,11 @@ var siftBuffers sync.Pool
 
 var newline = []byte("\n")
 
-// Sift yields the records of [ScanBackward] whose lines keep accepts. Where keep
-// refuses most lines it costs little more than reading, as those are not decoded.
-//
-// Keep is called with one line or several whole ones, without the last newline,
-// and the offset of the first. It must accept several lines if it accepts any of
-// them; it is then called for each alone. Lines come from the last to the first,
-// each only when the loop has taken the later records. Keep must not retain or
-// modify them. Lines above ScanOptions.MaxLine are left out.
-func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
-		s := sifter{scanner: *opts.resolve(), r: r, keep: keep}
+// linesBackward yields the lines of linesForward that keep accepts, from the last to the
+// first. A nil keep accepts all, those over the limit too.
+func linesBackward(r io.ReaderAt, from, size int64, maxLine int, keep func(offset int64, lines []byte) bool) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		s := sifter{r: r, from: from, maxLine: maxLine, keep: keep}
 		if buf, ok := siftBuffers.Get().(*[]byte); ok {
 			s.buf = *buf
 		}
@@ -42,13 +35,17 @@ func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool,
 			}
 		}()
 		n := int64(siftPart)
-		for end := size; end > s.From; n = siftBlock {
+		for end := size; end > from; n = siftBlock {
 			block, start, err := s.blockBefore(end, n)
-			if err != nil {
-				yield(Record{}, err)
+			switch {
+			case err != nil:
+				yield(line{}, err)
 				return
-			}
-			if !s.sift(block, start, yield) {
+			case block != nil:
+				if !s.sift(block, start, yield) {
+					return
+				}
+			case keep == nil && !yield(line{offset: start, end: end, terminated: s.terminated, tooLong: true}, nil):
 				return
 			}
 			end = start
@@ -57,38 +54,39 @@ func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool,
 }
 
 type sifter struct {
-	scanner
-	r    io.ReaderAt
-	keep func(offset int64, lines []byte) bool
-	buf  []byte
-	recs []Record // of one line
+	r          io.ReaderAt
+	from       int64
+	maxLine    int
+	keep       func(offset int64, lines []byte) bool
+	buf        []byte
+	terminated bool // the last line of the block at hand
 }
 
 // blockBefore reads whole lines that end at an offset: as many as fit into n bytes, or
 // one that is longer. A line above the limit gives no block.
 func (s *sifter) blockBefore(end, n int64) (block []byte, start int64, err error) {
-	for ; ; n *= 2 {
-		n = min(n, end-s.From)
-		if n > int64(s.MaxLine)+siftBlock {
-			start, err = s.lineStart(end)
-			return nil, start, err
-		}
-		if block, err = s.read(end-n, n); err != nil {
-			return nil, 0, err
-		}
-		if end-n == s.From {
-			return block, s.From, nil
-		}
-		if first := bytes.IndexByte(block[:n-1], '\n') + 1; first > 0 {
-			return block[first:], end - n + int64(first), nil
-		}
+	n = min(n, end-s.from)
+	if block, err = s.read(end-n, n); err != nil {
+		return nil, 0, err
 	}
+	s.terminated = block[n-1] == '\n'
+	if end-n == s.from {
+		return block, s.from, nil
+	}
+	if first := bytes.IndexByte(block[:n-1], '\n') + 1; first > 0 {
+		return block[first:], end - n + int64(first), nil
+	}
+	if start, err = s.lineStart(end); err != nil || end-start > int64(s.maxLine)+1 {
+		return nil, start, err
+	}
+	block, err = s.read(start, end-start)
+	return block, start, err
 }
 
 // lineStart returns the offset of the line that ends at an offset.
 func (s *sifter) lineStart(end int64) (int64, error) {
-	for end--; end > s.From; {
-		n := min(siftBlock, end-s.From)
+	for end--; end > s.from; {
+		n := min(siftBlock, end-s.from)
 		block, err := s.read(end-n, n)
 		if err != nil {
 			return 0, err
@@ -98,7 +96,7 @@ func (s *sifter) lineStart(end int64) (int64, error) {
 		}
 		end -= n
 	}
-	return s.From, nil
+	return s.from, nil
 }
 
 func (s *sifter) read(offset, n int64) ([]byte, error) {
@@ -110,7 +108,7 @@ func (s *sifter) read(offset, n int64) ([]byte, error) {
 
 // sift yields the accepted lines of a block. It reports whether the loop
 // continues.
-func (s *sifter) sift(block []byte, start int64, yield func(Record, error) bool) bool {
+func (s *sifter) sift(block []byte, start int64, yield func(line, error) bool) bool {
 	if !s.wants(block, start) {
 		return true
 	}
@@ -127,7 +125,7 @@ func (s *sifter) sift(block []byte, start int64, yield func(Record, error) bool)
 
 func (s *sifter) wants(block []byte, start int64) bool {
 	lines := bytes.TrimSuffix(block, newline)
-	return len(lines) > 0 && s.keep(start, lines)
+	return s.keep == nil || len(lines) > 0 && s.keep(start, lines)
 }
 
 // partOf returns the start of the last lines of a block that fit into a part,
@@ -145,23 +143,25 @@ func partOf(block []byte) int {
 
 // lines yields the lines that keep accepts, from a block that it accepted. It
 // reports whether the loop continues.
-func (s *sifter) lines(block []byte, start int64, yield func(Record, error) bool) bool {
+func (s *sifter) lines(block []byte, start int64, yield func(line, error) bool) bool {
 	single := bytes.IndexByte(block[:len(block)-1], '\n') < 0
 	for len(block) > 0 {
 		at := bytes.LastIndexByte(block[:len(block)-1], '\n') + 1
 		text := bytes.TrimSuffix(block[at:], newline)
 		l := line{offset: start + int64(at), end: start + int64(len(block)), terminated: len(text) < len(block)-at}
 		block = block[:at]
-		if len(text) > s.MaxLine || !single && !s.keep(l.offset, text) {
-			continue
-		}
-		l.text = bytes.Clone(text)
-		s.recs = s.appendRecords(s.recs[:0], l)
-		slices.Reverse(s.recs)
-		for _, rec := range s.recs {
-			if !yield(rec, nil) {
-				return false
+		switch {
+		case len(text) > s.maxLine:
+			if l.tooLong = true; s.keep != nil {
+				continue
 			}
+		case !single && s.keep != nil && !s.keep(l.offset, text):
+			continue
+		default:
+			l.text = bytes.Clone(text)
+		}
+		if !yield(l, nil) {
+			return false
 		}
 	}
 	return true

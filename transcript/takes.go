@@ -46,7 +46,17 @@ func (t Takes) And(u Takes) Takes {
 // Has reports whether the service takes a form.
 func (t Takes) Has(f Form) bool { return !slices.Contains(t.Without, f) }
 
-// Takes returns the limits and the forms in c.
-func (c Calibration) Takes() Takes {
-	return Takes{Without: c.Without, Images: max(c.Images, 0), Side: max(c.Side, 0), Messages: max(c.Messages, 0)}
+// union returns the items of both lists; later ones that are empty and not nil
+// take back the earlier ones.
+func union[T comparable](earlier, later []T) []T {
+	if later != nil && len(later) == 0 {
+		return nil
+	}
+	all := slices.Clip(earlier)
+	for _, item := range later {
+		if !slices.Contains(all, item) {
+			all = append(all, item)
+		}
+	}
+	return all
 }

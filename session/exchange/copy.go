@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 
@@ -99,9 +100,7 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (Copy
 	if err != nil {
 		return c.report, err
 	}
-	err = c.run(ctx, func(ctx context.Context, info session.Info) (CopyResult, error) {
-		return copySession(ctx, from, to, info, c.there[info.Ref].State == session.Archived, &c.CopyOptions)
-	})
+	err = c.run(ctx, c.session)
 	if err == nil && ctx.Err() == nil && !c.DryRun {
 		err = c.wrap(sameCurrent(ctx, c.infos, to))
 	}
@@ -148,6 +147,15 @@ func (c *copying) wrap(err error) error {
 	return fmt.Errorf("exchange: %s: %w", c.op, err)
 }
 
+// copyTries is more than the writes of another process that a session needs.
+const copyTries = 10
+
+// isRaced reports whether another process was faster: one of the two sessions was replaced
+// or continued, or the copy was made.
+func isRaced(err error) bool {
+	return errors.Is(err, session.ErrReplaced) || errors.Is(err, session.ErrConflict) || errors.Is(err, fs.ErrExist)
+}
+
 // errLeft means that a session stays as it is because the other store has removed it.
 var errLeft = errors.New("the other store has removed it")
 
@@ -163,6 +171,12 @@ func (c *copying) run(ctx context.Context, each func(context.Context, session.In
 		}
 		group.Go(func() error {
 			result, err := each(ctx, info)
+			for n := 1; n < copyTries && isRaced(err); n++ {
+				result, err = each(ctx, info)
+			}
+			if err != nil {
+				err = fmt.Errorf("session %s of agent %q: %w", info.ID, info.Agent, err)
+			}
 			if !c.DryRun && !errors.Is(err, errLeft) {
 				c.from.Audit(ctx, session.Action{Name: "export", Session: info.Ref, Err: err})
 				c.to.Audit(ctx, session.Action{Name: "import", Session: info.Ref, Err: err})

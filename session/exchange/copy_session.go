@@ -15,30 +15,23 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// copyTries is how often the copy of a session starts again because one of the two
-// sessions is replaced.
-const copyTries = 3
+// session copies a session.
+func (c *copying) session(ctx context.Context, info session.Info) (CopyResult, error) {
+	line := c.copyOf(info.Ref, &c.CopyOptions, nil)
+	s, err := c.from.Get(ctx, info.Ref)
+	if err == nil {
+		err = line.run(ctx, s)
+	}
+	if err == nil && !c.DryRun {
+		err = line.put(ctx, info.State == session.Archived)
+	}
+	return line.CopyResult, err
+}
 
-func copySession(ctx context.Context, from, to *session.Store, info session.Info, archived bool, o *CopyOptions) (CopyResult, error) {
-	for tries := 1; ; tries++ {
-		c := lineCopy{
-			CopyResult: CopyResult{Ref: info.Ref}, to: to, archived: archived,
-			blobs: blobCopy{CopyOptions: o, ref: info.Ref, named: map[string]bool{}},
-		}
-		s, err := from.Get(ctx, info.Ref)
-		if err == nil {
-			err = c.run(ctx, s)
-		}
-		if err == nil && !o.DryRun {
-			err = c.put(ctx, info.State == session.Archived)
-		}
-		if tries < copyTries && errors.Is(err, session.ErrReplaced) {
-			continue // it was restored, or replaced by an erase
-		}
-		if err != nil {
-			err = fmt.Errorf("session %s of agent %q: %w", info.ID, info.Agent, err)
-		}
-		return c.CopyResult, err
+func (c *copying) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
+	return lineCopy{
+		CopyResult: CopyResult{Ref: ref}, to: c.to, archived: c.there[ref].State == session.Archived, join: j,
+		blobs: blobCopy{CopyOptions: o, ref: ref, named: map[string]bool{}},
 	}
 }
 

@@ -138,16 +138,11 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 	}
 	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}, contexts: map[string][]transcript.Block{}, answers: map[string]transcript.MessageLine{}}
 	lost := dialect.Losses{}
-	records := func(yield func(transcript.Record, error) bool) {
-		for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
-			if rec.Damage != nil {
-				lost["damage"]++
-			}
-			if !yield(rec, err) {
-				return
-			}
+	records := watched(s.Scan(ctx, session.ScanOptions{}), func(rec transcript.Record) {
+		if rec.Damage != nil {
+			lost["damage"]++
 		}
-	}
+	})
 	for batch, err := range transcript.Batches(records) {
 		if err != nil {
 			return nil, nil, err

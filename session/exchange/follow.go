@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,17 +63,12 @@ func readFollower(ctx context.Context, s *session.Session) (follower, error) {
 	if s == nil {
 		return f, nil
 	}
-	records := func(yield func(transcript.Record, error) bool) {
-		for rec, err := range s.Scan(ctx, session.ScanOptions{}) {
-			f.end = max(f.end, rec.End)
-			if rec.HasEntry() && rec.Entry.Time.After(f.updated) {
-				f.updated = rec.Entry.Time
-			}
-			if !yield(rec, err) {
-				return
-			}
+	records := watched(s.Scan(ctx, session.ScanOptions{}), func(rec transcript.Record) {
+		f.end = max(f.end, rec.End)
+		if rec.HasEntry() && rec.Entry.Time.After(f.updated) {
+			f.updated = rec.Entry.Time
 		}
-	}
+	})
 	for b, err := range transcript.Batches(records) {
 		if err != nil {
 			return f, err
@@ -162,16 +158,11 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 		}
 		seen, cuts := map[string]int{}, map[string]int{} // equal lines, and cut batches of a key
 		start, whole := true, map[string]string{}        // whole are hashes of native batches by first entry
-		records := func(yield func(transcript.Record, error) bool) {
-			for rec, err := range im.records {
-				if rec.Damage != nil {
-					note("damage")
-				}
-				if !yield(rec, err) {
-					return
-				}
+		records := watched(im.records, func(rec transcript.Record) {
+			if rec.Damage != nil {
+				note("damage")
 			}
-		}
+		})
 		for b, err := range transcript.Batches(records) {
 			if err != nil {
 				yield(foreignBatch{}, err)
@@ -245,8 +236,11 @@ type plan struct {
 	rewind  string // where to rewind first, empty for nowhere
 	fresh   int    // records that the session has not
 	known   int    // records that the session has
-	history bool   // some of the fresh records make the history
+	history int    // fresh records that make the history
 	mixed   bool   // a fresh record precedes a known one
+	// changed is set with an error if the source was only cut since it was imported, or its
+	// records mean something else: it is not an export of the session.
+	changed bool
 }
 
 // foreign reports whether the fresh records are not those that a program adds to its file
@@ -274,6 +268,7 @@ func (im *importing) compare() error {
 	source := map[string]bool{} // by slot: whether the batch makes the history of the source
 	known := 0                  // how many batches of that history the session contains
 	order := im.there.order
+	var other error // the first record with another meaning
 	for b, err := range im.batches(func(what string) { lost[what]++ }) {
 		if err != nil {
 			return err
@@ -286,22 +281,26 @@ func (im *importing) compare() error {
 		}
 		switch was := im.there.batches[b.slot]; {
 		case b.entries != nil:
-			im.plan.fresh++
-			im.plan.history = im.plan.history || b.history
+			if im.plan.fresh++; b.history {
+				im.plan.history++
+			}
 		case !b.history:
 		case !was.live:
 			return diverged(im.Records, "was not part of the conversation when it was imported")
-		case was.hash != b.hash:
-			return diverged(im.Records, "means something else by now")
 		default:
 			for known < len(order) && order[known] != b.slot && isPart(order[known], source) {
 				order = slices.Delete(slices.Clone(order), known, known+1)
 			}
-			if im.plan.history || known == len(order) || order[known] != b.slot {
-				return diverged(im.Records, "comes after a record that was changed or added since")
+			if im.plan.history > 0 || known == len(order) || order[known] != b.slot {
+				return cmp.Or(other, diverged(im.Records, "comes after a record that was changed or added since"))
 			}
-			known++
+			if known++; was.hash != b.hash {
+				other = cmp.Or(other, diverged(im.Records, "means something else by now"))
+			}
 		}
+	}
+	if im.plan.changed = im.plan.history == 0; other != nil {
+		return other
 	}
 	// The other batches of the session must have left the history of the source.
 	for _, slot := range order[known:] {
@@ -314,7 +313,7 @@ func (im *importing) compare() error {
 	if im.plan.rewind != "" && known > 0 {
 		im.plan.rewind = im.there.batches[order[known-1]].last()
 	}
-	if im.there.own > 0 && (im.plan.history || im.plan.rewind != "") {
+	if im.there.own > 0 && (im.plan.history > 0 || im.plan.rewind != "") {
 		return fmt.Errorf("%s/%s has been continued with %d lines of its own, and the source with %d records: %w; another store can take the whole source",
 			im.Session.Agent, im.Session.ID, im.there.own, im.plan.fresh, ErrDiverged)
 	}

@@ -197,33 +197,6 @@ func hasOwn(ctx context.Context, s *session.Session) (bool, error) {
 	return false, nil
 }
 
-// isBack reports whether the source is an export of the session, which was imported from
-// other lines with the same texts.
-func (im *importing) isBack(ctx context.Context, s *session.Session) (bool, error) {
-	if cut, err := im.isCut(); cut || err != nil {
-		return false, err
-	}
-	return im.contained(ctx, s)
-}
-
-// isCut reports whether the source has lost its last messages since it was imported, and
-// nothing else has changed.
-func (im *importing) isCut() (bool, error) {
-	rest := im.there.order
-	for b, err := range im.batches(func(string) {}) {
-		switch {
-		case err != nil:
-			return false, err
-		case !b.history:
-		case len(rest) == 0 || rest[0] != b.slot:
-			return false, nil
-		default:
-			rest = rest[1:]
-		}
-	}
-	return true, nil
-}
-
 // contained reports whether the conversation of a session begins with all words of the
 // source, as after an export to it, and contains its calls, results and media.
 func (im *importing) contained(ctx context.Context, s *session.Session) (bool, error) {

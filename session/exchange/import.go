@@ -212,18 +212,18 @@ func (im *importing) try(ctx context.Context) error {
 		}
 		return nil
 	}
-	if errors.Is(err, ErrDiverged) {
-		if back, readErr := im.isBack(ctx, s); back || readErr != nil {
-			return readErr
-		}
-		return err
-	} else if err != nil {
+	diverged := errors.Is(err, ErrDiverged)
+	if err != nil && (!diverged || im.plan.changed) {
 		return err
 	}
-	if !missing && im.Source.Origin == im.Session.ID && im.plan.foreign() {
-		if back, err := im.contained(ctx, s); back || err != nil {
-			return err
+	// An export has other lines with the same texts.
+	if diverged || !missing && im.Source.Origin == im.Session.ID && im.plan.foreign() {
+		if back, readErr := im.contained(ctx, s); back || readErr != nil {
+			return readErr
 		}
+	}
+	if err != nil {
+		return err
 	}
 	if im.opts.DryRun {
 		im.Created, im.Appended = missing, im.plan.fresh

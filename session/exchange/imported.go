@@ -25,7 +25,7 @@ type ImportOptions struct {
 	// [session.ParseKey] reads stays the same. Any other is kept whole, as the Peer of the
 	// channel "foreign", with the agent that it names if it begins with agent:<agent>:, else
 	// with the agent of the session, or "main". Different keys stay different. Sessions of
-	// programs without keys get agent:<dialect>:<session ID>.
+	// programs without keys get agent:<dialect>:<session ID>. A key over 1,024 bytes is an error.
 	Key func(dialect.Session) (session.Key, error)
 	// For is the owner of new sessions; empty means the owner that the source names, in
 	// its header or in its path. In a scope it is the owner of the scope. A source without

@@ -81,9 +81,6 @@ func Merge(ctx context.Context, from, to *session.Store, opts *CopyOptions) (Cop
 	return c.report, errors.Join(errs...)
 }
 
-// mergeTries is more than the writes that another merge needs for a session.
-const mergeTries = 10
-
 // merging is a call of Merge.
 type merging struct {
 	*copying
@@ -108,21 +105,7 @@ func (m *merging) leaves(ref session.Ref, created time.Time) (how string, at tim
 
 func keyOf(i session.Info) string { return fmt.Sprintf("%q %q %q", i.Agent, i.Owner, i.Key) }
 
-func (m *merging) session(ctx context.Context, info session.Info) (result CopyResult, err error) {
-	for range mergeTries {
-		result, err = m.try(ctx, info)
-		faster := func(other error) bool { return errors.Is(err, other) } // another process was
-		if !slices.ContainsFunc([]error{session.ErrReplaced, session.ErrConflict, fs.ErrExist}, faster) {
-			break
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("session %s of agent %q: %w", info.ID, info.Agent, err)
-	}
-	return result, err
-}
-
-func (m *merging) try(ctx context.Context, info session.Info) (CopyResult, error) {
+func (m *merging) session(ctx context.Context, info session.Info) (CopyResult, error) {
 	if how, at := m.leaves(info.Ref, info.CreatedAt); how != "" {
 		left := CopyResult{Ref: info.Ref}
 		if info.UpdatedAt.After(at) {
@@ -151,13 +134,6 @@ func (m *merging) try(ctx context.Context, info session.Info) (CopyResult, error
 		err = m.split(ctx, s, &c)
 	}
 	return c.CopyResult, err
-}
-
-func (m *merging) copyOf(ref session.Ref, o *CopyOptions, j *join) lineCopy {
-	return lineCopy{
-		CopyResult: CopyResult{Ref: ref}, to: m.to, archived: m.there[ref].State == session.Archived, join: j,
-		blobs: blobCopy{CopyOptions: o, ref: ref, named: map[string]bool{}},
-	}
 }
 
 // split makes the shorter of two ends a fork, and the longer one the end of the session.

@@ -64,10 +64,7 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 		b.Of, b.Made.After, b.Made.Thought = w.id(b.Of), w.id(b.Made.After), w.id(b.Made.Thought)
 		return b, nil
 	case transcript.Compaction:
-		b.FirstKept, b.CoversTo, b.Read = w.id(b.FirstKept), w.id(b.CoversTo), slices.Clone(b.Read)
-		for i := range b.Read {
-			b.Read[i] = w.id(b.Read[i])
-		}
+		b.FirstKept, b.CoversTo, b.Read = w.id(b.FirstKept), w.id(b.CoversTo), w.all(b.Read)
 		return b, nil
 	case transcript.Clip:
 		b.Clips = slices.Clone(b.Clips)
@@ -76,10 +73,7 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 		}
 		return b, nil
 	case transcript.Hide:
-		b.Entries = slices.Clone(b.Entries)
-		for i := range b.Entries {
-			b.Entries[i] = w.id(b.Entries[i])
-		}
+		b.Entries = w.all(b.Entries)
 		return b, nil
 	case transcript.Rewind:
 		b.To = w.id(b.To)
@@ -87,13 +81,11 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 	case transcript.Commit:
 		b.Owner = w.owner // and not who the file says, into whose memories it would go
 		b.FirstEntry, b.LastEntry = w.id(b.FirstEntry), w.id(b.LastEntry)
-		b.Runs, b.Open = slices.Clone(b.Runs), slices.Clone(b.Open)
+		b.Runs = slices.Clone(b.Runs)
 		for i, r := range b.Runs {
 			b.Runs[i] = transcript.Run{First: w.id(r.First), Last: w.id(r.Last)}
 		}
-		for i := range b.Open {
-			b.Open[i] = w.id(b.Open[i])
-		}
+		b.Open = w.all(b.Open)
 		return b, nil
 	case transcript.Extracted:
 		b.Commit = w.id(b.Commit)
@@ -122,6 +114,14 @@ func (w *translator) id(foreign string) string {
 		return foreign
 	}
 	return id
+}
+
+func (w *translator) all(foreign []string) []string {
+	ids := slices.Clone(foreign)
+	for i, id := range ids {
+		ids[i] = w.id(id)
+	}
+	return ids
 }
 
 // lines gives the entries of a batch their lines. A cut batch stays one line

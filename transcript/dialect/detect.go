@@ -1,8 +1,10 @@
 package dialect
 
 import (
+	"cmp"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/document"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // detectBytes is the part of a file that Detect reads, unless its first record is longer.
@@ -53,16 +56,14 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 		}
 		members := fields.Record{}
 		maps.Insert(members, jsontext.Members(rec.Entry.Line()))
-		got, certain, isFlat := classify(members)
-		if certain {
+		switch got, certain := classify(members); {
+		case certain:
 			return got, !conflict && (d == "" || d == got), nil
-		}
-		flat = flat || isFlat
-		if got != "" {
+		case got == anyFlat:
+			flat = true
+		case got != "":
 			conflict = conflict || d != "" && d != got
-			if d == "" {
-				d = got
-			}
+			d = cmp.Or(d, got)
 		}
 		if records++; records == maxRecords {
 			break
@@ -72,189 +73,155 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 		if outline, err = document.Outline(r, min(size, transcript.DefaultMaxLine)); err != nil {
 			return "", false, err
 		}
-		d, _, flat = classify(outline)
+		d, _ = classify(outline)
 	}
 	switch {
+	case flat && d == "" || d == anyFlat:
+		return MiniClaw, false, nil
 	case d != "":
 		return d, !conflict, nil
-	case flat:
-		return MiniClaw, false, nil
 	}
 	return "", false, nil
+}
+
+// A sign is members by which a dialect is recognised, in records of some types or in the
+// first object of a document. Each word of members names one that is there, with ! one
+// that is not, or several of which one is enough: a|b. After a colon comes its value: s is
+// a string, o an object, a an array, n a number and t a time in ISO 8601.
+type sign struct {
+	types   string // "" for records without a type
+	members string
+	dialect Dialect // "" if the record shows nothing
+	certain bool
+}
+
+const (
+	treeRows    = "user assistant system attachment progress" // of Claude Code
+	flatRecords = transcript.TypeUser + " " + transcript.TypeAssistant + " " + transcript.TypeToolUse + " " + transcript.TypeToolResult
+	codexItems  = "message reasoning function_call function_call_output"
+
+	anyFlat Dialect = "flat" // of mini-claw or claw0
+)
+
+// signs of records: the first that matches counts.
+var signs = []sign{
+	{treeRows, "uuid sessionId:s", ClaudeCode, true},
+	{treeRows, "uuid message:o", ClaudeCode, false},
+	{"system", "uuid", ClaudeCode, false},
+	{"summary", "leafUuid", ClaudeCode, false},
+	{"file-history-snapshot queue-operation custom-title ai-title", "sessionId|snapshot", ClaudeCode, false},
+	{"model_change thinking_level_change branch_summary custom_message session_info context_edit leaf", "id:s timestamp:s", Pi, false},
+
+	{"session_meta", "timestamp:s payload:o", Codex, true},
+	{"response_item event_msg turn_context compacted world_state", "timestamp:s payload:o", Codex, false},
+	{codexItems, "!id call_id", Codex, false},
+	{codexItems, "role:s content:a", Codex, false},
+	{codexItems, "summary", Codex, false},
+	{"", "instructions id timestamp", Codex, false},
+	{"", "record_type", Codex, false},
+
+	{"session", "v", Native, true},
+	{"session", "version agentId|createdAt", ZyHive, true},
+	{"session", "timestamp id", Pi, true},
+	{"session", "cwd", Pi, true},
+	{"session", "version|agentId", "", false},
+	{"session", "created|key", MiniClaw, true},
+	{"session", "", "", false},
+
+	{"message", "message:o timestamp:s", Pi, false},
+	{"message", "message:o timestamp", ZyHive, false},
+	{"compaction", "firstKeptEntryId|firstKeptEntryIndex timestamp:s", Pi, false},
+	{"compaction", "firstKeptEntryId|firstKeptEntryIndex timestamp", ZyHive, false},
+
+	{"", "sessionId:s projectHash:s", GeminiCLI, true},
+	{"", "role:s channelId channelType content:s", ZyHiveLog, false},
+	{"", "role:s parts:a", OpenViking, false},
+	{"", "role:s id content created_at", OpenViking, false},
+	{"gemini", "timestamp id", GeminiCLI, false},
+
+	{flatRecords, "message|parts|parentId|uuid", "", false},
+	{flatRecords, "!content !output !input !tool_use_id", "", false},
+	{flatRecords, "ts:t id:s", Native, false},
+	{flatRecords, "mid|batch|part", Native, false},
+	{transcript.TypeToolResult, "output", MiniClaw, false},
+	{flatRecords, "ts:n", Claw0, false},
+	{flatRecords, "ts:t", MiniClaw, false},
+	{flatRecords, "content:a", Claw0, false},
+	{transcript.TypeToolResult, "content", Claw0, false},
+	{flatRecords, "", anyFlat, false},
+}
+
+// documents are the signs of documents.
+var documents = []sign{
+	{"", "mapping:o title|create_time|current_node", ChatGPT, true},
+	{"", "chat_messages:a", ClaudeAI, true},
+	{"", "info:o messages:a", OpenCode, true},
+	{"", "sessionId:s projectHash:s messages:a", GeminiCLI, true},
 }
 
 // detectDocument returns the dialect of a document, a file of one JSON value, by the
 // outline of its first object.
 func detectDocument(r fields.Record) Dialect {
-	object, array, text := jsontext.IsObject, jsontext.IsArray, jsontext.IsString
-	switch {
-	case object(r["mapping"]) && has(r, "title", "create_time", "current_node"):
-		return ChatGPT
-	case array(r["chat_messages"]):
-		return ClaudeAI
-	case object(r["info"]) && array(r["messages"]):
-		return OpenCode
-	case text(r["sessionId"]) && text(r["projectHash"]) && array(r["messages"]):
-		return GeminiCLI
+	for _, s := range documents {
+		if matches(r, s.members) {
+			return s.dialect
+		}
 	}
 	return ""
 }
 
-// classify returns the dialect that a record looks like, if any, whether that
-// settles it, and whether it is a flat record at all.
-func classify(r fields.Record) (d Dialect, certain, flat bool) {
-	has := func(names ...string) bool { return has(r, names...) }
+// classify returns the dialect that a record looks like, if any, and whether that
+// settles it.
+func classify(r fields.Record) (d Dialect, certain bool) {
 	kind, _ := jsontext.String(r["type"])
-	_, err := time.Parse(time.RFC3339Nano, r.Text("ts"))
-	stamped := err == nil && jsontext.IsString(r["id"])
-	if d, certain := classifyTree(r, kind); d != "" {
-		return d, certain, false
+	for _, s := range signs {
+		if slices.Contains(strings.Split(s.types, " "), kind) && matches(r, s.members) {
+			return s.dialect, s.certain
+		}
 	}
-	if d, certain := classifyRollout(r, kind); d != "" {
-		return d, certain, false
-	}
-	switch kind {
-	case "session":
-		switch {
-		case has("v"):
-			return Native, true, false
-		case has("version") && has("agentId", "createdAt"):
-			return ZyHive, true, false
-		case has("timestamp") && has("id"), has("cwd"):
-			return Pi, true, false
-		case has("version", "agentId"):
-			return "", false, false
-		case has("created", "key"):
-			return MiniClaw, true, true
-		}
-		return "", false, false
-	case "message", "compaction":
-		switch {
-		case kind == "message" && !jsontext.IsObject(r["message"]), kind != "message" && !has("firstKeptEntryId", "firstKeptEntryIndex"):
-		case jsontext.IsString(r["timestamp"]):
-			return Pi, false, false
-		case has("timestamp"):
-			return ZyHive, false, false
-		}
-	case "":
-		d := classifyBare(r)
-		return d, d == GeminiCLI, false
-	case "gemini":
-		if stamped := r["timestamp"] != nil && r["id"] != nil; stamped {
-			return GeminiCLI, false, false
-		}
-	case transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult:
-		return classifyFlat(r, kind, stamped, err == nil)
-	}
-	if stamped && transcriptType(kind) {
-		return Native, false, false
-	}
-	return "", false, false
-}
-
-// classifyTree recognises rows that only trees contain.
-func classifyTree(r fields.Record, kind string) (d Dialect, certain bool) {
-	entry := jsontext.IsString(r["id"]) && jsontext.IsString(r["timestamp"])
-	switch kind {
-	case "user", "assistant", "system", "attachment", "progress":
-		if r["uuid"] != nil && jsontext.IsString(r["sessionId"]) {
-			return ClaudeCode, true
-		}
-		if r["uuid"] != nil && (kind == "system" || jsontext.IsObject(r["message"])) {
-			return ClaudeCode, false
-		}
-	case "summary":
-		if r["leafUuid"] != nil {
-			return ClaudeCode, false
-		}
-	case "file-history-snapshot", "queue-operation", "custom-title", "ai-title":
-		if r["sessionId"] != nil || r["snapshot"] != nil {
-			return ClaudeCode, false
-		}
-	case "model_change", "thinking_level_change", "branch_summary", "custom_message", "session_info", "context_edit", "leaf":
-		if entry {
-			return Pi, false
-		}
+	if matches(r, "ts:t id:s") && isNative(kind) {
+		return Native, false
 	}
 	return "", false
 }
 
-// classifyRollout recognises lines of Codex, with a payload or bare.
-func classifyRollout(r fields.Record, kind string) (d Dialect, certain bool) {
-	wrapped := jsontext.IsString(r["timestamp"]) && jsontext.IsObject(r["payload"])
+// matches reports whether a record has the members of a sign.
+func matches(r fields.Record, members string) bool {
+	for word := range strings.FieldsSeq(members) {
+		one := false
+		for member := range strings.SplitSeq(word, "|") {
+			name, kind, _ := strings.Cut(strings.TrimPrefix(member, "!"), ":")
+			v, ok := r[name]
+			one = one || isA(kind, v, ok) != (member[0] == '!')
+		}
+		if !one {
+			return false
+		}
+	}
+	return true
+}
+
+// isA reports whether a value that ok shows to be there is of a kind.
+func isA(kind string, v []byte, ok bool) bool {
 	switch kind {
-	case "session_meta":
-		if wrapped {
-			return Codex, true
-		}
-	case "response_item", "event_msg", "turn_context", "compacted", "world_state":
-		if wrapped {
-			return Codex, false
-		}
-	case "message", "reasoning", "function_call", "function_call_output":
-		if r["id"] == nil && r["call_id"] != nil || jsontext.IsString(r["role"]) && jsontext.IsArray(r["content"]) || r["summary"] != nil {
-			return Codex, false
-		}
-	case "":
-		_, old := r["instructions"]
-		if old && r["id"] != nil && r["timestamp"] != nil || r["record_type"] != nil {
-			return Codex, false
-		}
+	case "s":
+		return jsontext.IsString(v)
+	case "o":
+		return jsontext.IsObject(v)
+	case "a":
+		return jsontext.IsArray(v)
+	case "n":
+		return ok && strings.ContainsAny(string(v[:1]), "-0123456789")
+	case "t":
+		_, err := time.Parse(time.RFC3339Nano, fields.Text(v))
+		return err == nil
 	}
-	return "", false
+	return ok
 }
 
-// classifyBare recognises records without a type.
-func classifyBare(r fields.Record) Dialect {
-	switch {
-	case jsontext.IsString(r["sessionId"]) && jsontext.IsString(r["projectHash"]):
-		return GeminiCLI
-	case !jsontext.IsString(r["role"]):
-	case r["channelId"] != nil && r["channelType"] != nil && jsontext.IsString(r["content"]):
-		return ZyHiveLog
-	case jsontext.IsArray(r["parts"]), r["id"] != nil && r["content"] != nil && r["created_at"] != nil:
-		return OpenViking
-	}
-	return ""
-}
-
-// classifyFlat recognises records of one message, call or result each.
-func classifyFlat(r fields.Record, kind string, stamped, isTime bool) (d Dialect, certain, flat bool) {
-	has := func(names ...string) bool { return has(r, names...) }
-	switch {
-	case has("message", "parts", "parentId", "uuid"), !has("content", "output", "input", "tool_use_id"):
-		return "", false, false // of something else, or inconclusive
-	case stamped, has("mid", "batch", "part"):
-		return Native, false, true
-	case kind == transcript.TypeToolResult && has("output"):
-		return MiniClaw, false, true
-	case r["ts"] != nil && strings.ContainsAny(string(r["ts"][:1]), "-0123456789"):
-		return Claw0, false, true
-	case has("ts") && isTime:
-		return MiniClaw, false, true
-	case jsontext.IsArray(r["content"]), kind == transcript.TypeToolResult && has("content"):
-		return Claw0, false, true
-	}
-	return "", false, true
-}
-
-// has reports whether any of the members is there.
-func has(r fields.Record, names ...string) bool {
-	for _, name := range names {
-		if _, ok := r[name]; ok {
-			return true
-		}
-	}
-	return false
-}
-
-// transcriptType reports whether only the native format has lines of a type.
-func transcriptType(kind string) bool {
-	switch kind {
-	case "compaction", "clip", "hide", "rewind", "meta", "current",
-		"calibration", "tool_status", "used", "commit", "extracted", "custom",
-		"tools", "dispatch", "decision", "interrupt", "queued", "draft", "pin", "state":
-		return true
-	}
-	return false
+// isNative reports whether the native format has lines of a type.
+func isNative(kind string) bool {
+	e, err := transcript.ParseEntry(rows.Object("type", kind).End())
+	_, unknown := e.Body.(transcript.Unknown)
+	return err == nil && !unknown
 }

@@ -107,3 +107,17 @@ func TestDetectLongLine(t *testing.T) {
 		require.Equal(t, want, got, "%.40s ... %s", data, data[max(0, len(data)-40):])
 	}
 }
+
+// The rest of a transcript whose beginning is lost is native, whatever its lines are.
+func TestDetectLines(t *testing.T) {
+	for _, kind := range []string{
+		"compaction", "clip", "hide", "rewind", "system", "tools", "meta", "current", "calibration", "tool_status", "used", "commit",
+		"extracted", "dispatch", "decision", "interrupt", "queued", "draft", "pin", "value", "erased", "custom",
+	} {
+		data := `{"type":"` + kind + `","id":"a","ts":"2026-02-24T10:00:00Z"}` + "\n"
+		d, sure, err := dialect.Detect(strings.NewReader(data), int64(len(data)))
+		require.NoError(t, err, kind)
+		require.Equal(t, dialect.Native, d, kind)
+		require.True(t, sure, kind)
+	}
+}

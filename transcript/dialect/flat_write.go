@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // flatOutput writes the records of mini-claw and claw0.
@@ -19,7 +20,6 @@ type flatOutput struct {
 	*lines
 	claw0 bool
 	row   indexRow
-	done  func(indexRow)
 }
 
 // isoTime is how Python writes a time in UTC.
@@ -47,20 +47,12 @@ func (f *flatOutput) stamp(o *jsontext.Object, at time.Time) error {
 	return f.add(o)
 }
 
-func flatRecord(kind string) *jsontext.Object {
-	o := jsontext.AppendObject(nil)
-	o.String("type", kind)
-	return &o
-}
-
 func (f *flatOutput) exchange(x *exchange) error {
 	if err := f.answer(x); err != nil {
 		return err
 	}
 	for _, r := range x.results {
-		o := flatRecord(transcript.TypeToolResult)
-		o.String("tool_use_id", r.CallID)
-		o.String(f.resultName(), x.resultText(r.ToolResultBlock))
+		o := rows.Object("type", transcript.TypeToolResult, "tool_use_id", r.CallID, f.resultName(), x.resultText(r.ToolResultBlock))
 		if r.IsError {
 			x.losses["error"]++
 		}
@@ -73,9 +65,7 @@ func (f *flatOutput) exchange(x *exchange) error {
 		return nil
 	}
 	f.row.count++
-	o := flatRecord(transcript.TypeUser)
-	o.String("content", strings.Join(texts, "\n"))
-	return f.stamp(o, x.saidAt)
+	return f.stamp(rows.Object("type", transcript.TypeUser, "content", strings.Join(texts, "\n")), x.saidAt)
 }
 
 func (f *flatOutput) resultName() string {
@@ -93,23 +83,16 @@ func (f *flatOutput) answer(x *exchange) error {
 		if len(texts) == 0 {
 			return nil
 		}
-		o := flatRecord(transcript.TypeAssistant)
+		var content any = texts[0]
 		if f.claw0 {
-			o.Func("content", func(dst []byte) []byte {
-				dst = append(dst, '[')
-				for i, text := range texts {
-					if i > 0 {
-						dst = append(dst, ',')
-					}
-					dst = append(dst, transcript.MarshalBlock(transcript.TextBlock{Text: text})...)
-				}
-				return append(dst, ']')
-			})
-		} else {
-			o.String("content", texts[0])
+			var blocks [][]byte
+			for _, text := range texts {
+				blocks = append(blocks, transcript.MarshalBlock(transcript.TextBlock{Text: text}))
+			}
+			content = blocks
 		}
 		texts = nil
-		return f.stamp(o, x.answerAt)
+		return f.stamp(rows.Object("type", transcript.TypeAssistant, "content", content), x.answerAt)
 	}
 	for _, b := range x.answer {
 		c, isCall := b.(transcript.ToolCallBlock)
@@ -128,27 +111,15 @@ func (f *flatOutput) answer(x *exchange) error {
 		if !isCall {
 			continue
 		}
-		o := flatRecord(transcript.TypeToolUse)
+		o := rows.Object("type", transcript.TypeToolUse, "name", c.Name, "tool_use_id", c.ID, "input", rows.Input(c))
 		if f.claw0 {
-			o.String("tool_use_id", c.ID)
-			o.String("name", c.Name)
-		} else {
-			o.String("name", c.Name)
-			o.String("tool_use_id", c.ID)
+			o = rows.Object("type", transcript.TypeToolUse, "tool_use_id", c.ID, "name", c.Name, "input", rows.Input(c))
 		}
-		o.Value("input", inputOf(c))
 		if err := f.stamp(o, x.answerAt); err != nil {
 			return err
 		}
 	}
 	return say()
-}
-
-func inputOf(c transcript.ToolCallBlock) []byte {
-	if len(c.Input) == 0 {
-		return []byte("{}")
-	}
-	return c.Input
 }
 
 // compaction has no place: all messages are there, whatever replaced them.
@@ -162,18 +133,10 @@ func (f *flatOutput) end(Losses) error {
 	if f.claw0 {
 		f.row.count = f.rows
 	}
-	if err := f.close(); err != nil {
-		return err
-	}
-	f.done(f.row)
-	return nil
+	return f.lines.end(f.row)
 }
 
-// miniClawTarget writes transcripts/<key>_<id>.jsonl and sessions.json, which
-// lists the sessions by key.
-type miniClawTarget struct{ rows []indexRow }
-
-func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {
+func beginMiniClaw(w *Writer, s Session) (output, error) {
 	s.ID = sessionID(s)
 	s.Key = cmp.Or(s.Key, cmp.Or(s.Agent, "main")+":import:"+s.ID)
 	file := w.unique(safeName(strings.ReplaceAll(s.Key, ":", "_")+"_"+s.ID), ".jsonl")
@@ -181,94 +144,54 @@ func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := flatRecord("session")
-	o.String("id", s.ID)
-	o.String("key", s.Key)
-	o.String("created", pythonTime(s.Created))
-	if err := l.add(o); err != nil {
-		return nil, err
-	}
-	out := &flatOutput{lines: l, row: indexRow{Session: s, file: file}}
-	out.row.Updated = s.Created
-	out.done = func(row indexRow) { m.rows = append(m.rows, row) }
-	return out, nil
+	header := rows.Object("type", "session", "id", s.ID, "key", s.Key, "created", pythonTime(s.Created))
+	return &flatOutput{lines: l, row: newIndexRow(s, file)}, l.add(header)
 }
 
-func (m *miniClawTarget) index(w *Writer) error {
-	all := jsontext.AppendObject(nil)
-	rows := m.byKey()
-	for _, key := range slices.Sorted(maps.Keys(rows)) {
-		row := rows[key]
-		o := jsontext.AppendObject(nil)
-		o.String("session_key", key)
-		o.String("session_id", row.ID)
-		o.String("created_at", pythonTime(row.Created))
-		o.String("updated_at", pythonTime(row.Updated))
-		o.Int("message_count", int64(row.count))
-		o.String("transcript_file", row.file)
-		all.Value(key, o.End())
-	}
-	return w.putJSON("sessions.json", all.End())
+func beginClaw0(w *Writer, s Session) (output, error) {
+	s.ID, s.Agent = sessionID(s), w.agent(s.Agent)
+	file := w.unique(path.Join("agents", s.Agent, "sessions", s.ID), ".jsonl")
+	s.ID = strings.TrimSuffix(path.Base(file), ".jsonl")
+	l, err := w.lines(file)
+	return &flatOutput{lines: l, claw0: true, row: newIndexRow(s, "")}, err
 }
 
-// byKey gives each session a key of its own: the last used one of a key keeps it,
+// miniClawIndex gives each session a key of its own: the last used one of a key keeps it,
 // and the time of creation is added to the others, as the program does for a new
 // session.
-func (m *miniClawTarget) byKey() map[string]indexRow {
-	rows := map[string]indexRow{}
+func miniClawIndex(all *jsontext.Object, written []indexRow) {
+	byKey := map[string]indexRow{}
 	var others []indexRow
-	slices.Reverse(m.rows)
-	slices.SortStableFunc(m.rows, func(a, b indexRow) int { return b.Updated.Compare(a.Updated) })
-	for _, row := range m.rows {
-		if _, taken := rows[row.Key]; taken {
+	slices.Reverse(written)
+	slices.SortStableFunc(written, func(a, b indexRow) int { return b.Updated.Compare(a.Updated) })
+	for _, row := range written {
+		if _, taken := byKey[row.Key]; taken {
 			others = append(others, row)
 			continue
 		}
-		rows[row.Key] = row
+		byKey[row.Key] = row
 	}
 	for _, row := range others {
 		own := row.Key + row.Created.UTC().Format("_150405")
 		key := own
-		for n := 2; rows[key].file != ""; n++ {
+		for n := 2; byKey[key].file != ""; n++ {
 			key = fmt.Sprintf("%s_%d", own, n)
 		}
-		rows[key] = row
+		byKey[key] = row
 	}
-	return rows
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		row := byKey[key]
+		all.Value(key, rows.Object(
+			"session_key", key, "session_id", row.ID, "created_at", pythonTime(row.Created), "updated_at", pythonTime(row.Updated),
+			"message_count", row.count, "transcript_file", row.file,
+		).End())
+	}
 }
 
-// claw0Target writes agents/<agent>/sessions/<id>.jsonl and
-// agents/<agent>/sessions.json.
-type claw0Target struct{ agents map[string][]indexRow }
-
-func (c *claw0Target) begin(w *Writer, s Session) (output, error) {
-	s.ID, s.Agent = sessionID(s), w.agent(s.Agent)
-	file := w.unique(path.Join("agents", s.Agent, "sessions", s.ID), ".jsonl")
-	l, err := w.lines(file)
-	if err != nil {
-		return nil, err
+func claw0Index(all *jsontext.Object, written []indexRow) {
+	for _, row := range written {
+		all.Value(row.ID, rows.Object(
+			"label", row.Title, "created_at", pythonTime(row.Created), "last_active", pythonTime(row.Updated), "message_count", row.count,
+		).End())
 	}
-	s.ID = strings.TrimSuffix(path.Base(file), ".jsonl")
-	out := &flatOutput{lines: l, claw0: true, row: indexRow{Session: s}}
-	out.row.Updated = s.Created
-	out.done = func(row indexRow) { c.agents[row.Agent] = append(c.agents[row.Agent], row) }
-	return out, nil
-}
-
-func (c *claw0Target) index(w *Writer) error {
-	for _, agent := range slices.Sorted(maps.Keys(c.agents)) {
-		all := jsontext.AppendObject(nil)
-		for _, row := range c.agents[agent] {
-			o := jsontext.AppendObject(nil)
-			o.String("label", row.Title)
-			o.String("created_at", pythonTime(row.Created))
-			o.String("last_active", pythonTime(row.Updated))
-			o.Int("message_count", int64(row.count))
-			all.Value(row.ID, o.End())
-		}
-		if err := w.putJSON(path.Join("agents", agent, "sessions.json"), all.End()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 func (v *vikingOutput) end(losses Losses) error {
@@ -22,7 +23,8 @@ func (v *vikingOutput) end(losses Losses) error {
 	}
 	written := map[string]bool{}
 	for _, made := range a.made {
-		if err := errors.Join(v.writeArchive(made), v.tools(made.messages, written)); err != nil {
+		dir := path.Join(v.dir, "history", fmt.Sprintf("archive_%03d", made.number))
+		if err := errors.Join(v.folder(dir, made.messages, made.abstract, made.overview), v.tools(made.messages, written)); err != nil {
 			return err
 		}
 	}
@@ -30,37 +32,29 @@ func (v *vikingOutput) end(losses Losses) error {
 	if err := v.tools(live, written); err != nil {
 		return err
 	}
-	if err := v.file(path.Join(v.dir, "messages.jsonl"), live); err != nil {
-		return err
-	}
 	var newest vikingArchive
 	if n := len(a.made); n > 0 {
 		newest = a.made[n-1]
 	}
-	if err := v.w.put(path.Join(v.dir, ".abstract.md"), []byte(v.abstract(live, newest))); err != nil {
-		return err
+	err := v.folder(v.dir, live, v.abstract(live, newest), newest.overview)
+	if err == nil {
+		err = v.w.putJSON(path.Join(v.dir, ".meta.json"), v.meta(live, newest))
 	}
-	if err := v.w.put(path.Join(v.dir, ".overview.md"), []byte(newest.overview)); err != nil {
+	if err != nil || len(v.used) == 0 {
 		return err
-	}
-	if err := v.w.putJSON(path.Join(v.dir, ".meta.json"), v.meta(live, newest)); err != nil {
-		return err
-	}
-	if len(v.used) == 0 {
-		return nil
 	}
 	return v.w.putJSON(path.Join(v.dir, ".relations.json"), v.relations())
 }
 
-func (v *vikingOutput) writeArchive(a vikingArchive) error {
-	dir := path.Join(v.dir, "history", fmt.Sprintf("archive_%03d", a.number))
-	if err := v.file(path.Join(dir, "messages.jsonl"), a.messages); err != nil {
+// folder writes messages with a short and a long summary.
+func (v *vikingOutput) folder(dir string, messages []vikingMessage, abstract, overview string) error {
+	if err := v.file(path.Join(dir, "messages.jsonl"), messages); err != nil {
 		return err
 	}
-	if err := v.w.put(path.Join(dir, ".overview.md"), []byte(a.overview)); err != nil {
+	if err := v.w.put(path.Join(dir, ".abstract.md"), []byte(abstract)); err != nil {
 		return err
 	}
-	return v.w.put(path.Join(dir, ".abstract.md"), []byte(a.abstract))
+	return v.w.put(path.Join(dir, ".overview.md"), []byte(overview))
 }
 
 func (v *vikingOutput) file(name string, messages []vikingMessage) error {
@@ -138,15 +132,14 @@ func (v *vikingOutput) abstract(live []vikingMessage, newest vikingArchive) stri
 }
 
 func (v *vikingOutput) meta(live []vikingMessage, newest vikingArchive) []byte {
-	o := jsontext.AppendObject(nil)
-	o.String("session_id", v.s.ID)
-	o.OptString("agent_id", v.s.Agent) // no folder names it
-	if !v.s.Created.IsZero() {
-		o.String("created_at", vikingTime(v.s.Created))
+	o := rows.Object("session_id", v.s.ID, "agent_id", rows.Opt(v.s.Agent)) // no folder names the agent
+	stamp := func(name string, at time.Time) {
+		if !at.IsZero() {
+			o.String(name, vikingTime(at))
+		}
 	}
-	if updated := v.updated(); !updated.IsZero() {
-		o.String("updated_at", vikingTime(updated))
-	}
+	stamp("created_at", v.s.Created)
+	stamp("updated_at", v.updated())
 	o.Int("message_count", int64(len(live)))
 	o.Int("commit_count", int64(newest.number))
 	counts, total := map[string]int{}, 0
@@ -155,16 +148,14 @@ func (v *vikingOutput) meta(live []vikingMessage, newest vikingArchive) []byte {
 			counts[category] += c.Added + c.Merged
 		}
 	}
-	memories := jsontext.AppendObject(nil)
+	memories := rows.Object()
 	for _, category := range []string{"profile", "preferences", "entities", "events", "cases", "patterns", "tools", "skills"} {
 		memories.Int(category, int64(counts[category]))
 		total += counts[category]
 	}
 	memories.Int("total", int64(total))
 	o.Value("memories_extracted", memories.End())
-	if !newest.at.IsZero() {
-		o.String("last_commit_at", vikingTime(newest.at))
-	}
+	stamp("last_commit_at", newest.at)
 	return o.End()
 }
 
@@ -181,19 +172,12 @@ func (v *vikingOutput) updated() time.Time {
 }
 
 func (v *vikingOutput) relations() []byte {
-	links := []byte{'['}
+	var links [][]byte
 	for i, uri := range v.used {
-		o := jsontext.AppendObject(nil)
-		o.String("id", fmt.Sprintf("link_%d", i+1))
-		o.Value("uris", append(jsontext.AppendString([]byte{'['}, uri), ']'))
-		o.String("reason", "")
-		o.String("created_at", vikingTime(v.updated()))
-		if i > 0 {
-			links = append(links, ',')
-		}
-		links = append(links, o.End()...)
+		uris := [][]byte{jsontext.AppendString(nil, uri)}
+		links = append(links, rows.Object("id", fmt.Sprintf("link_%d", i+1), "uris", uris, "reason", "", "created_at", vikingTime(v.updated())).End())
 	}
-	return append(links, ']')
+	return rows.Array(links)
 }
 
 func (v *vikingOutput) link(b transcript.Used) {

@@ -11,15 +11,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 	"github.com/convolog/convolog/transcript/dialect/internal/openviking"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
-// vikingTarget writes session/<id>/ with the messages, the archives and further
-// files. The folder is the index.
-type vikingTarget struct{}
-
-func (vikingTarget) index(*Writer) error { return nil }
-
-func (vikingTarget) begin(w *Writer, s Session) (output, error) {
+func beginViking(w *Writer, s Session) (output, error) {
 	s.ID = w.unique(sessionID(s), "")
 	return &vikingOutput{w: w, s: s, dir: path.Join("session", s.ID), calls: map[string]*vikingCall{}, told: map[string]vikingStatus{}, taught: map[string]transcript.Extracted{}}, nil
 }
@@ -170,16 +165,12 @@ func (v *vikingOutput) status(x *exchange, s transcript.ToolStatus, at time.Time
 }
 
 func (v *vikingOutput) part(parts []vikingPart, x *exchange, b transcript.Block) []vikingPart {
-	o := jsontext.AppendObject(nil)
+	var o *jsontext.Object
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		o.String("type", "text")
-		o.String("text", b.Text)
+		o = rows.Object("type", "text", "text", b.Text)
 	case transcript.ContextBlock:
-		o.String("type", "context")
-		o.String("uri", b.URI)
-		o.String("context_type", b.Kind)
-		o.String("abstract", b.Abstract)
+		o = rows.Object("type", "context", "uri", b.URI, "context_type", b.Kind, "abstract", b.Abstract)
 	default:
 		x.losses[transcript.BlockType(b)]++
 		return parts
@@ -188,34 +179,23 @@ func (v *vikingOutput) part(parts []vikingPart, x *exchange, b transcript.Block)
 }
 
 func (v *vikingOutput) line(m vikingMessage) []byte {
-	parts := []byte{'['}
+	var parts [][]byte
 	for _, p := range m.parts {
-		if len(parts) > 1 {
-			parts = append(parts, ',')
-		}
 		if p.call != nil {
 			p.json = v.tool(p.call)
 		}
-		parts = append(parts, p.json...)
+		parts = append(parts, p.json)
 	}
-	o := jsontext.AppendObject(nil)
-	o.String("id", m.id)
-	o.String("role", string(m.role))
-	o.Value("parts", append(parts, ']'))
-	o.String("created_at", vikingTime(m.at))
-	return append(o.End(), '\n')
+	return append(rows.Object("id", m.id, "role", string(m.role), "parts", parts, "created_at", vikingTime(m.at)).End(), '\n')
 }
 
 func (v *vikingOutput) tool(c *vikingCall) []byte {
 	skill, _ := jsontext.String(c.Extra["skill_uri"])
-	o := jsontext.AppendObject(nil)
-	o.String("type", "tool")
-	o.String("tool_id", c.ID)
-	o.String("tool_name", c.Name)
-	o.String("tool_uri", "viking://session/"+v.s.ID+"/tools/"+safeName(c.ID))
-	o.String("skill_uri", skill)
-	o.String("tool_status", c.status())
-	if input := inputOf(c.ToolCallBlock); string(input) != "{}" {
+	o := rows.Object(
+		"type", "tool", "tool_id", c.ID, "tool_name", c.Name, "tool_uri", "viking://session/"+v.s.ID+"/tools/"+safeName(c.ID),
+		"skill_uri", skill, "tool_status", c.status(),
+	)
+	if input := rows.Input(c.ToolCallBlock); string(input) != "{}" {
 		o.Value("tool_input", input)
 	}
 	o.OptString("tool_output", c.output)
@@ -241,17 +221,10 @@ func (c *vikingCall) over() bool {
 
 // record returns the file about a call that is over.
 func (v *vikingOutput) record(c *vikingCall) []byte {
-	o := jsontext.AppendObject(nil)
-	o.String("tool_id", c.ID)
-	o.String("tool_name", c.Name)
-	o.String("session_id", v.s.ID)
-	o.Value("input", inputOf(c.ToolCallBlock))
-	o.String("output", c.output)
-	o.String("status", c.status())
-	created := jsontext.AppendObject(nil)
-	created.String("created", vikingTime(c.at))
-	o.Value("time", created.End())
-	return o.End()
+	return rows.Object(
+		"tool_id", c.ID, "tool_name", c.Name, "session_id", v.s.ID, "input", rows.Input(c.ToolCallBlock),
+		"output", c.output, "status", c.status(), "time", rows.Object("created", vikingTime(c.at)),
+	).End()
 }
 
 // message adds a message. One without parts is empty and left out. If a message

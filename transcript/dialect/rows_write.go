@@ -33,39 +33,27 @@ var rowWriters = map[Dialect]func() (rowWriter, *rows.Log){
 	Codex:      func() (rowWriter, *rows.Log) { w := new(codex.Writer); return w, &w.Log },
 }
 
-// rowTarget writes files of rows. OpenClaw alone has an index.
-type rowTarget struct {
-	dialect Dialect
-	agents  map[string][]indexRow // of OpenClaw
-	ids     map[string]bool       // of the written sessions
-}
-
-func (r *rowTarget) begin(w *Writer, s Session) (output, error) {
-	out := &rowOutput{target: r, writer: w, row: indexRow{Session: s}}
-	out.to, out.log = rowWriters[r.dialect]()
+func beginRows(w *Writer, s Session) (output, error) {
+	out := &rowOutput{writer: w, row: newIndexRow(s, "")}
+	out.to, out.log = rowWriters[w.dialect]()
 	if out.inOpenClaw() {
 		out.row.Agent = w.agent(s.Agent)
 	}
 	as := rows.Session{ID: s.ID, Key: s.Key, Agent: out.row.Agent, Title: s.Title, Dir: cmp.Or(s.Dir, "/"), Created: s.Created}
 	id, file := out.to.Start(as)
-	if r.ids[id] && r.dialect != Pi { // by an agent's session of that ID
-		out.to, out.log = rowWriters[r.dialect]()
+	if w.ids[id] && w.dialect != Pi { // by an agent's session of that ID
+		out.to, out.log = rowWriters[w.dialect]()
 		as.ID = rows.UUID(s.Agent + "/" + cmp.Or(s.ID, s.Key))
 		id, file = out.to.Start(as)
 	}
-	r.ids[id] = true
-	out.row.Updated = s.Created
+	w.ids[id] = true
 	out.row.ID, out.row.file = id, w.unique(file, ".jsonl")
-	origin := rows.Object()
-	origin.OptString("session", cmp.Or(s.Origin, s.ID))
-	origin.OptString("agent", s.Agent)
-	out.log.Rows[0].Value(rows.Own, origin.End())
+	out.log.Rows[0].Value(rows.Own, rows.Object("session", rows.Opt(cmp.Or(s.Origin, s.ID)), "agent", rows.Opt(s.Agent)).End())
 	return out, nil
 }
 
 // rowOutput holds the rows of a session until its end.
 type rowOutput struct {
-	target *rowTarget
 	writer *Writer
 	to     rowWriter
 	log    *rows.Log
@@ -74,7 +62,7 @@ type rowOutput struct {
 
 // inOpenClaw reports whether the key of the session is one of OpenClaw.
 func (r *rowOutput) inOpenClaw() bool {
-	return r.target.dialect == Pi && strings.HasPrefix(r.row.Key, "agent:")
+	return r.writer.dialect == Pi && strings.HasPrefix(r.row.Key, "agent:")
 }
 
 func (r *rowOutput) exchange(x *exchange) error {
@@ -138,37 +126,27 @@ func (r *rowOutput) end(losses Losses) error {
 			return err
 		}
 	}
-	if err := l.close(); err != nil {
-		return err
-	}
 	if r.inOpenClaw() {
-		r.target.agents[r.row.Agent] = append(r.target.agents[r.row.Agent], r.row)
+		return l.end(r.row)
 	}
-	return nil
+	return l.close()
 }
 
-// index writes the sessions of OpenClaw by their keys, the last used one of each.
-func (r *rowTarget) index(w *Writer) error {
-	for _, agent := range slices.Sorted(maps.Keys(r.agents)) {
-		byKey := map[string]indexRow{}
-		for _, row := range r.agents[agent] {
-			if before, twice := byKey[row.Key]; !twice || !before.Updated.After(row.Updated) {
-				byKey[row.Key] = row
-			}
-		}
-		all := jsontext.AppendObject(nil)
-		for _, key := range slices.Sorted(maps.Keys(byKey)) {
-			row := byKey[key]
-			o := rows.Object("sessionId", row.ID, "sessionFile", path.Base(row.file), "updatedAt", rows.Milliseconds(row.Updated))
-			if !row.Created.IsZero() {
-				o.Int("sessionStartedAt", rows.Milliseconds(row.Created))
-			}
-			o.OptString("displayName", row.Title)
-			all.Value(key, o.End())
-		}
-		if err := w.putJSON(path.Join("agents", agent, "sessions", "sessions.json"), all.End()); err != nil {
-			return err
+// openClawIndex lists the sessions by their keys, the last used one of each.
+func openClawIndex(all *jsontext.Object, written []indexRow) {
+	byKey := map[string]indexRow{}
+	for _, row := range written {
+		if before, twice := byKey[row.Key]; !twice || !before.Updated.After(row.Updated) {
+			byKey[row.Key] = row
 		}
 	}
-	return nil
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		row := byKey[key]
+		o := rows.Object("sessionId", row.ID, "sessionFile", path.Base(row.file), "updatedAt", rows.Milliseconds(row.Updated))
+		if !row.Created.IsZero() {
+			o.Int("sessionStartedAt", rows.Milliseconds(row.Created))
+		}
+		o.OptString("displayName", row.Title)
+		all.Value(key, o.End())
+	}
 }

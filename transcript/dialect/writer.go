@@ -11,12 +11,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
 // Writer writes sessions in the form of another program, in the layout of the
@@ -40,13 +42,15 @@ import (
 // commits; in a session without any, each compaction makes one. A Writer is for
 // one goroutine.
 type Writer struct {
-	create func(name string) (io.WriteCloser, error)
-	form   target
-	names  map[string]bool   // of the files and folders that are taken
-	agents map[string]string // agent -> its folder
-	open   []*lines
-	mended int // lines and files of the session at hand
-	closed bool
+	create  func(name string) (io.WriteCloser, error)
+	dialect Dialect
+	written []indexRow
+	names   map[string]bool   // of the files and folders that are taken
+	ids     map[string]bool   // of the sessions in files of rows
+	agents  map[string]string // agent -> its folder
+	open    []*lines
+	mended  int // lines and files of the session at hand
+	closed  bool
 }
 
 // Losses counts content that a dialect cannot hold, by name: the type of a
@@ -55,12 +59,27 @@ type Writer struct {
 // in which halves of surrogate pairs became U+FFFD.
 type Losses map[string]int
 
-// target writes the sessions of one dialect.
-type target interface {
-	// begin starts a session.
-	begin(w *Writer, s Session) (output, error)
-	// index writes the list of written sessions.
-	index(w *Writer) error
+// A form is the layout of the folder of a program.
+type form struct {
+	begin func(w *Writer, s Session) (output, error)
+	// at names the index of an agent's sessions, and index lists them in it. Both are nil
+	// without one.
+	at    func(agent string) string
+	index func(all *jsontext.Object, written []indexRow)
+}
+
+var forms = map[Dialect]form{
+	MiniClaw:   {beginMiniClaw, func(string) string { return "sessions.json" }, miniClawIndex},
+	Claw0:      {beginClaw0, func(agent string) string { return path.Join("agents", agent, "sessions.json") }, claw0Index},
+	ZyHive:     {beginZyHive, besideSessions, zyHiveIndex},
+	OpenViking: {begin: beginViking},
+	Pi:         {beginRows, besideSessions, openClawIndex},
+	ClaudeCode: {begin: beginRows},
+	Codex:      {begin: beginRows},
+}
+
+func besideSessions(agent string) string {
+	return path.Join("agents", agent, "sessions", "sessions.json")
 }
 
 // output takes the conversation of a session.
@@ -80,22 +99,10 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 	if create == nil {
 		return nil, errors.New("dialect: no function creates the files to write")
 	}
-	w := &Writer{create: create, names: map[string]bool{}, agents: map[string]string{}}
-	switch d {
-	case MiniClaw:
-		w.form = &miniClawTarget{}
-	case Claw0:
-		w.form = &claw0Target{agents: map[string][]indexRow{}}
-	case ZyHive:
-		w.form = &zyHiveTarget{agents: map[string][]indexRow{}}
-	case OpenViking:
-		w.form = vikingTarget{}
-	case Pi, ClaudeCode, Codex:
-		w.form = &rowTarget{dialect: d, agents: map[string][]indexRow{}, ids: map[string]bool{}}
-	default:
+	if forms[d].begin == nil {
 		return nil, fmt.Errorf("dialect: cannot write %q: only %s, %s, %s, %s, %s, %s and %s", string(d), MiniClaw, Claw0, ZyHive, OpenViking, Pi, ClaudeCode, Codex)
 	}
-	return w, nil
+	return &Writer{create: create, dialect: d, names: map[string]bool{}, ids: map[string]bool{}, agents: map[string]string{}}, nil
 }
 
 // Write writes one session. Of s it uses ID, Key, Agent, Title, Dir, Created
@@ -112,12 +119,12 @@ func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Wr
 // index follows with [Writer.Close]. After an error they are closed and
 // incomplete, and the index does not list the session.
 func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (Losses, error) {
-	if w.closed || w.form == nil {
+	if w.closed || w.create == nil {
 		return nil, errors.New("dialect: the writer is closed, or not from NewWriter")
 	}
 	x := &exchange{losses: Losses{}, time: s.Created}
 	w.mended = 0
-	out, err := w.form.begin(w, s)
+	out, err := forms[w.dialect].begin(w, s)
 	if err == nil {
 		err = x.all(entries, out)
 	}
@@ -143,7 +150,7 @@ func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (L
 // holdsAgent reports whether the files hold the agent of a session: mini-claw has it in
 // the key, and the name of a folder may be another one.
 func (w *Writer) holdsAgent(s Session) bool {
-	if _, ok := w.form.(*miniClawTarget); ok {
+	if w.dialect == MiniClaw {
 		return s.Key == "" || strings.HasPrefix(s.Key, "agent:"+s.Agent+":") || strings.HasPrefix(s.Key, s.Agent+":")
 	}
 	folder, ok := w.agents[s.Agent]
@@ -152,12 +159,21 @@ func (w *Writer) holdsAgent(s Session) bool {
 
 // Close writes the index, of programs that have one.
 func (w *Writer) Close() error {
-	if w.closed || w.form == nil {
+	if w.closed || w.create == nil {
 		return nil
 	}
 	w.closed = true
-	if err := w.form.index(w); err != nil {
-		return fmt.Errorf("dialect: writing the index: %w", err)
+	form := forms[w.dialect]
+	lists := map[string][]indexRow{}
+	for _, row := range w.written {
+		lists[form.at(row.Agent)] = append(lists[form.at(row.Agent)], row)
+	}
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		all := rows.Object()
+		form.index(all, lists[name])
+		if err := w.putJSON(name, all.End()); err != nil {
+			return fmt.Errorf("dialect: writing the index: %w", err)
+		}
 	}
 	return nil
 }
@@ -207,6 +223,15 @@ func (l *lines) close() error {
 	return errors.Join(l.buf.Flush(), l.file.Close())
 }
 
+// end closes the file of a session and lists the session in the index.
+func (l *lines) end(row indexRow) error {
+	err := l.close()
+	if err == nil {
+		l.w.written = append(l.w.written, row)
+	}
+	return err
+}
+
 func (w *Writer) put(name string, data []byte) error {
 	file, err := w.create(name)
 	if err != nil {
@@ -229,14 +254,12 @@ func (w *Writer) putJSON(name string, object []byte) error {
 // a disk that folds case.
 func (w *Writer) unique(name, ext string) string {
 	full := name + ext
-	for n := 2; w.taken(full, ""); n++ {
+	for n := 2; w.names[strings.ToLower(full)]; n++ {
 		full = fmt.Sprintf("%s_%d%s", name, n, ext)
 	}
 	w.names[strings.ToLower(full)] = true
 	return full
 }
-
-func (w *Writer) taken(name, ext string) bool { return w.names[strings.ToLower(name+ext)] }
 
 // agent returns the name of an agent's folder; an empty agent is "main".
 func (w *Writer) agent(agent string) string {
@@ -297,10 +320,15 @@ func hexOf(s string, n int) string {
 // one. All programs take IDs of other forms than their own.
 func sessionID(s Session) string { return safeName(cmp.Or(s.ID, hexOf(s.Key, 12))) }
 
-// An indexRow is the row of a session in an index.
+// An indexRow is the row of a session in an index. Updated is the time of its last message.
 type indexRow struct {
 	Session
 	file   string
 	count  int
 	tokens int64
+}
+
+func newIndexRow(s Session, file string) indexRow {
+	s.Updated = s.Created
+	return indexRow{Session: s, file: file}
 }

@@ -3,36 +3,25 @@ package dialect
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
 
-// zyHiveTarget writes agents/<agent>/sessions/<id>.jsonl and
-// agents/<agent>/sessions/sessions.json.
-type zyHiveTarget struct{ agents map[string][]indexRow }
-
-func (z *zyHiveTarget) begin(w *Writer, s Session) (output, error) {
+func beginZyHive(w *Writer, s Session) (output, error) {
 	s.Agent = w.agent(s.Agent)
-	dir := path.Join("agents", s.Agent, "sessions")
-	file := w.unique(path.Join(dir, sessionID(s)), ".jsonl")
+	file := w.unique(path.Join("agents", s.Agent, "sessions", sessionID(s)), ".jsonl")
 	s.ID = strings.TrimSuffix(path.Base(file), ".jsonl")
 	l, err := w.lines(file)
 	if err != nil {
 		return nil, err
 	}
-	o := flatRecord("session")
-	o.Int("version", 3)
-	o.String("agentId", s.Agent)
-	o.Int("createdAt", milliseconds(s.Created))
-	out := &zyHiveOutput{lines: l, target: z, row: indexRow{Session: s, file: path.Base(file)}, places: map[string]zyPlace{}}
-	out.row.Updated = s.Created
-	return out, l.add(o)
+	header := rows.Object("type", "session", "version", 3, "agentId", s.Agent, "createdAt", milliseconds(s.Created))
+	return &zyHiveOutput{lines: l, row: newIndexRow(s, path.Base(file)), places: map[string]zyPlace{}}, l.add(header)
 }
 
 func milliseconds(t time.Time) int64 {
@@ -48,7 +37,6 @@ func milliseconds(t time.Time) int64 {
 // number, as in the documents, so that both readings are the same.
 type zyHiveOutput struct {
 	*lines
-	target   *zyHiveTarget
 	row      indexRow
 	messages [][]byte // the lines
 	markers  []zyMark
@@ -101,8 +89,7 @@ func (z *zyHiveOutput) message(x *exchange, role transcript.Role, content []tran
 		first := cmp.Or(z.places[id].first, z.row.count)
 		z.places[id] = zyPlace{first, z.row.count}
 	}
-	o := flatRecord("message")
-	o.Value("message", body)
+	o := rows.Object("type", "message", "message", body)
 	if !at.IsZero() {
 		o.Int("timestamp", at.UnixMilli())
 	}
@@ -120,7 +107,7 @@ func (z *zyHiveOutput) blocks(x *exchange, content []transcript.Block) []transcr
 	for _, b := range content {
 		switch b := b.(type) {
 		case transcript.ToolCallBlock:
-			out = append(out, transcript.ToolCallBlock{ID: b.ID, Name: b.Name, Input: inputOf(b)})
+			out = append(out, transcript.ToolCallBlock{ID: b.ID, Name: b.Name, Input: rows.Input(b)})
 			continue
 		case transcript.ToolResultBlock:
 			out = append(out, b)
@@ -156,11 +143,10 @@ func (z *zyHiveOutput) compaction(e transcript.Entry, c transcript.Compaction) (
 }
 
 func (m zyMark) record() *jsontext.Object {
-	o := flatRecord("compaction")
-	o.String("summary", m.Summary)
-	o.String("firstKeptEntryId", fmt.Sprintf("msg-%d", m.kept))
-	o.Int("tokensBefore", int64(m.TokensBefore))
-	o.Int("tokensAfter", int64(m.TokensAfter))
+	o := rows.Object(
+		"type", "compaction", "summary", m.Summary, "firstKeptEntryId", fmt.Sprintf("msg-%d", m.kept),
+		"tokensBefore", m.TokensBefore, "tokensAfter", m.TokensAfter,
+	)
 	if !m.at.IsZero() {
 		o.Int("timestamp", m.at.UnixMilli())
 	}
@@ -189,33 +175,16 @@ func (z *zyHiveOutput) end(Losses) error {
 			return err
 		}
 	}
-	if err := z.close(); err != nil {
-		return err
-	}
-	z.target.agents[z.row.Agent] = append(z.target.agents[z.row.Agent], z.row)
-	return nil
+	return z.lines.end(z.row)
 }
 
-func (z *zyHiveTarget) index(w *Writer) error {
-	for _, agent := range slices.Sorted(maps.Keys(z.agents)) {
-		sessions := jsontext.AppendObject(nil)
-		for _, row := range z.agents[agent] {
-			o := jsontext.AppendObject(nil)
-			o.String("id", row.ID)
-			o.String("agentId", row.Agent)
-			o.String("filePath", row.file)
-			o.OptString("title", row.Title)
-			o.Int("messageCount", int64(row.count))
-			o.Int("createdAt", milliseconds(row.Created))
-			o.Int("lastAt", milliseconds(row.Updated))
-			o.Int("tokenEstimate", row.tokens)
-			sessions.Value(row.ID, o.End())
-		}
-		all := jsontext.AppendObject(nil)
-		all.Value("sessions", sessions.End())
-		if err := w.putJSON(path.Join("agents", agent, "sessions", "sessions.json"), all.End()); err != nil {
-			return err
-		}
+func zyHiveIndex(all *jsontext.Object, written []indexRow) {
+	sessions := rows.Object()
+	for _, row := range written {
+		sessions.Value(row.ID, rows.Object(
+			"id", row.ID, "agentId", row.Agent, "filePath", row.file, "title", rows.Opt(row.Title), "messageCount", row.count,
+			"createdAt", milliseconds(row.Created), "lastAt", milliseconds(row.Updated), "tokenEstimate", row.tokens,
+		).End())
 	}
-	return nil
+	all.Value("sessions", sessions.End())
 }

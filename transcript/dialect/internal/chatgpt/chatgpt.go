@@ -8,6 +8,7 @@
 package chatgpt
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -41,10 +42,7 @@ func New() *Reader { return &Reader{calls: map[int64]call{}, pairs: map[int64]st
 // Head implements the interface of a program with documents.
 func (c *Reader) Head(r fields.Record) fields.Head {
 	c.leaf = r.Str("current_node")
-	id := r.Str("conversation_id")
-	if id == "" {
-		id = r.Str("id")
-	}
+	id := cmp.Or(r.Str("conversation_id"), r.Str("id"))
 	return fields.Head{ID: id, Title: r.Str("title"), Created: fields.Time(r["create_time"])}
 }
 
@@ -53,10 +51,7 @@ func (*Reader) Genuine(fields.Record) bool { return false }
 
 // Decode implements the interface of a program.
 func (c *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
-	id := r.Str("id")
-	if id == "" {
-		id = fields.AtOffset(offset)
-	}
+	id := cmp.Or(r.Str("id"), fields.AtOffset(offset))
 	m := r.Object("message")
 	if len(m) == 0 {
 		return fields.Entries(id, fields.Time(nil), fields.Aside("root")), nil
@@ -113,8 +108,7 @@ func (c *Reader) blocks(kind string, r fields.Record) (blocks []transcript.Block
 	switch kind {
 	case "thoughts":
 		var texts []string
-		for _, raw := range r.Elements("thoughts") {
-			t := fields.Of(raw)
+		for t := range r.Objects("thoughts") {
 			texts = append(texts, strings.TrimSpace(t.Str("summary")+"\n\n"+t.Str("content")))
 		}
 		return []transcript.Block{transcript.ThinkingBlock{Thinking: strings.Join(texts, "\n\n")}}, true
@@ -172,8 +166,7 @@ var images = []struct{ begins, mediaType string }{
 // attachments names the files of a message, images aside: those are parts.
 func attachments(meta fields.Record) []transcript.Block {
 	var notes []transcript.Block
-	for _, raw := range meta.Elements("attachments") {
-		a := fields.Of(raw)
+	for a := range meta.Objects("attachments") {
 		if !strings.HasPrefix(a.Str("mime_type")+a.Str("mimeType"), "image/") {
 			notes = append(notes, fields.Note("file", a.Str("name")))
 		}

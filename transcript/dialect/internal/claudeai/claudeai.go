@@ -6,6 +6,7 @@
 package claudeai
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -38,47 +39,33 @@ func (*Reader) Genuine(fields.Record) bool { return false }
 // Decode implements the interface of a program. A message of the model with results in
 // it becomes several entries.
 func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
-	id := r.Str("uuid")
-	if id == "" {
-		id = fields.AtOffset(offset)
-	}
+	id := cmp.Or(r.Str("uuid"), fields.AtOffset(offset))
 	m := message{id: id}
 	for _, raw := range r.Elements("content") {
 		m.add(raw)
 	}
-	if len(m.blocks)+len(m.bodies) == 0 && r.Str("text") != "" {
-		m.blocks = fields.Texts(r.Str("text"))
+	if len(m.Blocks)+len(m.Bodies) == 0 && r.Str("text") != "" {
+		m.Blocks = fields.Texts(r.Str("text"))
 	}
 	switch sender := r.Str("sender"); sender {
 	case "human":
-		m.blocks = append(m.blocks, files(r)...)
-		m.bodies = append(m.bodies, fields.User(m.blocks...))
+		m.Blocks = append(m.Blocks, files(r)...)
+		m.Bodies = append(m.Bodies, fields.User(m.Blocks...))
 	case "assistant":
-		m.blocks = append(m.blocks, files(r)...)
-		m.flush()
-		if len(m.bodies) == 0 {
-			m.bodies = append(m.bodies, fields.Answer())
-		}
+		m.Blocks = append(m.Blocks, files(r)...)
+		m.Bodies = m.All()
 	default:
-		m.bodies = []transcript.Body{transcript.Unknown{Kind: sender}}
+		m.Bodies = []transcript.Body{transcript.Unknown{Kind: sender}}
 	}
-	return fields.Entries(id, fields.Time(r["created_at"]), m.bodies...), nil
+	return fields.Entries(id, fields.Time(r["created_at"]), m.Bodies...), nil
 }
 
 // message collects the entries of a message.
 type message struct {
-	id     string
-	blocks []transcript.Block // of the line at hand
-	bodies []transcript.Body
-	open   []string // the IDs of calls without a result
-	calls  int
-}
-
-func (m *message) flush() {
-	if len(m.blocks) > 0 {
-		m.bodies = append(m.bodies, fields.Answer(m.blocks...))
-	}
-	m.blocks = nil
+	fields.Lines
+	id    string
+	open  []string // the IDs of calls without a result
+	calls int
 }
 
 // add adds a block. Calls of older exports have no ID: a result answers the first open
@@ -87,9 +74,9 @@ func (m *message) add(raw []byte) {
 	b := fields.Of(raw)
 	switch kind := b.Str("type"); kind {
 	case "text":
-		m.blocks = append(m.blocks, transcript.TextBlock{Text: b.Str("text")})
+		m.Blocks = append(m.Blocks, transcript.TextBlock{Text: b.Str("text")})
 	case "thinking":
-		m.blocks = append(m.blocks, transcript.ThinkingBlock{Thinking: b.Str("thinking"), Signature: b.Str("signature")})
+		m.Blocks = append(m.Blocks, transcript.ThinkingBlock{Thinking: b.Str("thinking"), Signature: b.Str("signature")})
 	case "tool_use":
 		m.calls++
 		c := transcript.ToolCallBlock{ID: b.Str("id"), Name: b.Str("name"), Input: fields.Input(b["input"], "input")}
@@ -97,9 +84,9 @@ func (m *message) add(raw []byte) {
 			c.ID = m.id + "/" + strconv.Itoa(m.calls)
 		}
 		m.open = append(m.open, c.ID)
-		m.blocks = append(m.blocks, c)
+		m.Blocks = append(m.Blocks, c)
 	case "tool_result":
-		m.flush()
+		m.Flush()
 		id := b.Str("tool_use_id")
 		for i, open := range m.open {
 			if id == "" || id == open {
@@ -114,10 +101,10 @@ func (m *message) add(raw []byte) {
 		for _, raw := range b.Elements("content") {
 			content = append(content, part(raw))
 		}
-		m.bodies = append(m.bodies, fields.Result(id, b.Flag("is_error"), content...))
+		m.Bodies = append(m.Bodies, fields.Result(id, b.Flag("is_error"), content...))
 	case "token_budget", "flag": // of the program
 	default:
-		m.blocks = append(m.blocks, part(raw))
+		m.Blocks = append(m.Blocks, part(raw))
 	}
 }
 
@@ -146,8 +133,7 @@ func part(raw []byte) transcript.Block {
 // for its files, which are not.
 func files(r fields.Record) []transcript.Block {
 	var blocks []transcript.Block
-	for _, raw := range r.Elements("attachments") {
-		a := fields.Of(raw)
+	for a := range r.Objects("attachments") {
 		name, text := a.Str("file_name"), a.Str("extracted_content")
 		if text == "" {
 			blocks = append(blocks, fields.Note("file", name))
@@ -158,12 +144,8 @@ func files(r fields.Record) []transcript.Block {
 	}
 	seen := map[string]bool{}
 	for _, member := range []string{"files", "files_v2"} {
-		for _, raw := range r.Elements(member) {
-			f := fields.Of(raw)
-			name := f.Str("file_name")
-			if name == "" {
-				name = f.Str("file_uuid")
-			}
+		for f := range r.Objects(member) {
+			name := cmp.Or(f.Str("file_name"), f.Str("file_uuid"))
 			if !seen[name] {
 				blocks = append(blocks, fields.Note("file", name))
 			}

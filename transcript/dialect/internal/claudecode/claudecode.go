@@ -2,9 +2,9 @@
 package claudecode
 
 import (
+	"cmp"
 	"strings"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
@@ -73,10 +73,7 @@ func (c *Reader) Genuine(r fields.Record) bool {
 
 // Decode implements the interface of a program.
 func (c *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
-	id := r.Str("uuid")
-	if id == "" {
-		id = fields.AtOffset(offset)
-	}
+	id := cmp.Or(r.Str("uuid"), fields.AtOffset(offset))
 	body, err := body(r)
 	if err != nil {
 		return nil, err
@@ -85,17 +82,15 @@ func (c *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, erro
 }
 
 func body(r fields.Record) (transcript.Body, error) {
-	m := fields.Of(r["message"])
+	m := r.Object("message")
 	switch kind := r.Text("type"); kind {
 	case "":
 		return nil, fields.Malformed("no type")
 	case "user", "assistant":
-		content, ok := m.Content("content")
+		f, ok := m.Message(kind, "content")
 		if !ok || r["message"] == nil {
 			return nil, fields.Malformed(kind + ` row: unusable "message"`)
 		}
-		f := transcript.MessageLine{Kind: kind, Role: transcript.Role(kind)}
-		f = fields.WithContent(f, content, !jsontext.IsArray(m["content"]))
 		switch {
 		case r.Flag("isCompactSummary"):
 			return transcript.Compaction{Summary: words.Printable(f.Message().Text())}, nil
@@ -106,20 +101,14 @@ func body(r fields.Record) (transcript.Body, error) {
 		}
 		f.API, f.Model, f.RequestID = api, m.Str("model"), r.Str("requestId")
 		f.StopReason = transcript.StopReason(m.Str("stop_reason"))
-		u := fields.Of(m["usage"])
-		f.Usage = transcript.Usage{
-			Input: u.Number("input_tokens"), Output: u.Number("output_tokens"),
-			CacheRead: u.Number("cache_read_input_tokens"), CacheWrite: u.Number("cache_creation_input_tokens"),
-		}
+		f.Usage = m.Object("usage").Usage("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 		return f, nil
 	case "custom-title":
-		title := r.Str("customTitle")
-		return transcript.Meta{Title: &title}, nil
+		return transcript.Meta{Title: new(r.Str("customTitle"))}, nil
 	case "attachment":
 		prompt := queuedPrompt(r)
-		if content, ok := prompt.Content("prompt"); ok && prompt != nil {
-			f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
-			return fields.WithContent(f, content, !jsontext.IsArray(prompt["prompt"])), nil
+		if f, ok := prompt.Message(transcript.TypeUser, "prompt"); ok && prompt != nil {
+			return f, nil
 		}
 		return fields.Aside(kind), nil
 	case "system", "progress", "summary", "ai-title", "tag", "file-history-snapshot", "queue-operation", "last-prompt", "agent-name",
@@ -190,8 +179,8 @@ func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	}
 	c.info = append(c.info, info)
 	if summary || boundary {
-		meta := fields.Of(r["compactMetadata"])
-		c.bounds = append(c.bounds, bound{n, summary, fields.Of(meta["preservedSegment"]).Str("headUuid"), meta.Number("preTokens")})
+		meta := r.Object("compactMetadata")
+		c.bounds = append(c.bounds, bound{n, summary, meta.Object("preservedSegment").Str("headUuid"), meta.Number("preTokens")})
 	}
 }
 
@@ -199,7 +188,7 @@ func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 // only itself.
 func (c *Reader) answer(n int, r fields.Record, f transcript.MessageLine, repeat bool) int {
 	first := n
-	if id := fields.Of(r["message"]).Str("id"); id != "" && !repeat {
+	if id := r.Object("message").Str("id"); id != "" && !repeat {
 		if _, ok := c.answers[id]; !ok {
 			c.answers[id] = n
 		}
@@ -267,8 +256,7 @@ func (c *Reader) Place(offset int64, made []transcript.Entry) []transcript.Entry
 	switch b := made[0].Body.(type) {
 	case transcript.Compaction:
 		if _, ok := c.Kept[offset]; !ok { // of an earlier file: here it is the first message
-			text := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
-			made[0].Body = text.WithContent(transcript.TextBlock{Text: b.Summary})
+			made[0].Body = fields.User(transcript.TextBlock{Text: b.Summary})
 			break
 		}
 		b.Summary = strings.TrimPrefix(b.Summary, continued)

@@ -11,8 +11,8 @@ import (
 // while the program worked, else nil. Commands and notices of the program are
 // queued as well.
 func queuedPrompt(r fields.Record) fields.Record {
-	a := fields.Of(r["attachment"])
-	mode, origin := a.Str("commandMode"), fields.Of(a["origin"]).Str("kind")
+	a := r.Object("attachment")
+	mode, origin := a.Str("commandMode"), a.Object("origin").Str("kind")
 	if a.Str("type") != "queued_command" || a["prompt"] == nil || a.Flag("isMeta") ||
 		mode != "" && mode != "prompt" || origin != "" && origin != "human" {
 		return nil

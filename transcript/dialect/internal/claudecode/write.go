@@ -5,7 +5,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/rows"
 )
@@ -44,17 +43,14 @@ func (w *Writer) Title(name string, _ transcript.Entry) {
 	w.Add(rows.Object("type", "custom-title", "customTitle", name, "sessionId", w.session.ID))
 }
 
-// row begins a row below parent, or without one if that is empty. Every export gives
-// an entry the same ID.
-func (w *Writer) row(parent, kind string, e transcript.Entry) *jsontext.Object {
-	up := rows.Null
-	if parent != "" {
-		up = jsontext.AppendString(nil, parent)
-	}
-	return rows.Object(
-		"parentUuid", up, "isSidechain", false, "userType", "external", "cwd", w.session.Dir, "sessionId", w.session.ID,
+// add adds a row below parent, or without one if that is empty. Every export gives an
+// entry the same ID.
+func (w *Writer) add(parent, kind string, e transcript.Entry, members ...any) {
+	w.Add(rows.Object(append([]any{
+		"parentUuid", rows.OrNull(parent), "isSidechain", false, "userType", "external", "cwd", w.session.Dir, "sessionId", w.session.ID,
 		"version", version, "gitBranch", "", "type", kind, "uuid", e.ID, "timestamp", rows.Stamp(e.Time),
-	)
+	}, members...)...))
+	w.leaf = e.ID
 }
 
 // entry returns the ID and the time of the row of an entry.
@@ -81,23 +77,20 @@ func (w *Writer) Message(m rows.Message) {
 	if m.Kind == transcript.TypeToolResult {
 		r := m.Result()
 		r.CallID, r.Extra, content = callID(r.CallID), nil, r.Content
-		o := rows.Object("tool_use_id", r.CallID, "type", "tool_result", "content", rows.Array(w.Content(content, block)))
+		o := rows.Object("tool_use_id", r.CallID, "type", "tool_result", "content", w.Content(content, block))
 		o.OptBool("is_error", r.IsError)
-		w.user(e, rows.Array([][]byte{o.End()}))
+		w.user(e, [][]byte{o.End()})
 		return
 	}
 	if said := m.Message(); said.Plain() {
-		w.user(e, jsontext.AppendString(nil, said.Text()))
+		w.user(e, said.Text())
 		return
 	}
-	w.user(e, rows.Array(w.Content(content, block)))
+	w.user(e, w.Content(content, block))
 }
 
-func (w *Writer) user(e transcript.Entry, content []byte) {
-	o := w.row(w.leaf, transcript.TypeUser, e)
-	o.Value("message", rows.Object("role", "user", "content", content).End())
-	w.Add(o)
-	w.leaf = e.ID
+func (w *Writer) user(e transcript.Entry, content any) {
+	w.add(w.leaf, transcript.TypeUser, e, "message", rows.Object("role", "user", "content", content))
 }
 
 // block returns a text, an image or a document as the API takes it.
@@ -136,19 +129,12 @@ func (w *Writer) answer(m rows.Message, e transcript.Entry) {
 		}
 		return block(b)
 	})
-	u, stop := m.Usage, rows.Null
-	if m.StopReason != "" {
-		stop = jsontext.AppendString(nil, string(m.StopReason))
-	}
+	u := m.Usage
 	usage := rows.Object("input_tokens", u.Input, "cache_creation_input_tokens", u.CacheWrite, "cache_read_input_tokens", u.CacheRead, "output_tokens", u.Output)
-	o := w.row(w.leaf, transcript.TypeAssistant, e)
-	o.OptString("requestId", m.RequestID)
-	o.Value("message", rows.Object(
-		"id", "msg_"+e.ID, "type", "message", "role", "assistant", "model", m.Model, "content", rows.Array(content),
-		"stop_reason", stop, "stop_sequence", rows.Null, "usage", usage.End(),
-	).End())
-	w.Add(o)
-	w.leaf = e.ID
+	w.add(w.leaf, transcript.TypeAssistant, e, "requestId", rows.Opt(m.RequestID), "message", rows.Object(
+		"id", "msg_"+e.ID, "type", "message", "role", "assistant", "model", m.Model, "content", content,
+		"stop_reason", rows.OrNull(string(m.StopReason)), "stop_sequence", rows.Null, "usage", usage,
+	))
 }
 
 // callID returns an ID of a call that the API takes.
@@ -170,22 +156,10 @@ func (w *Writer) Compaction(e transcript.Entry, c transcript.Compaction) {
 	if first, ok := w.Kept(c); ok {
 		about.Value("preservedSegment", rows.Object("headUuid", first.ID, "anchorUuid", summary.ID, "tailUuid", w.leaf).End())
 	}
-	o := w.row("", "system", boundary)
-	if w.leaf != "" {
-		o.String("logicalParentUuid", w.leaf)
-	}
-	o.String("subtype", "compact_boundary")
-	o.String("content", "Conversation compacted")
-	o.Bool("isMeta", false)
-	o.String("level", "info")
-	o.Value("compactMetadata", about.End())
-	w.Add(o)
-	o = w.row(boundary.ID, transcript.TypeUser, summary)
-	o.Bool("isCompactSummary", true)
-	o.Bool("isVisibleInTranscriptOnly", true)
-	o.Value("message", rows.Object("role", "user", "content", continued+c.Summary).End())
-	w.Add(o)
-	w.leaf = summary.ID
+	w.add("", "system", boundary, "logicalParentUuid", rows.Opt(w.leaf), "subtype", "compact_boundary",
+		"content", "Conversation compacted", "isMeta", false, "level", "info", "compactMetadata", about)
+	w.add(boundary.ID, transcript.TypeUser, summary, "isCompactSummary", true, "isVisibleInTranscriptOnly", true,
+		"message", rows.Object("role", "user", "content", continued+c.Summary))
 }
 
 // continued begins the summary that the program gives its model.

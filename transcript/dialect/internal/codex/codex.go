@@ -12,6 +12,7 @@
 package codex
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -97,9 +98,7 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 	var bodies []transcript.Body
 	switch kind {
 	case "session_meta":
-		if s := payload.Str("id"); s != "" {
-			id = s
-		}
+		id = cmp.Or(payload.Str("id"), id)
 		created := fields.Time(payload["timestamp"])
 		if created.IsZero() {
 			created = fields.Time(r["timestamp"])
@@ -136,8 +135,7 @@ func compacted(r fields.Record) transcript.Body {
 	if c.Summary == "" {
 		return fields.Aside("compacted")
 	}
-	for _, raw := range r.Elements("replacement_history") {
-		old := fields.Of(raw)
+	for old := range r.Objects("replacement_history") {
 		text := joined(old.Elements("content"), "text", "")
 		if old.Str("role") == "user" && text != "" && text != c.Summary && (r[rows.Own] != nil || !isContext(text)) {
 			c.Said = append(c.Said, transcript.Carried{Text: text})

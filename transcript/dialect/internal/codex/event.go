@@ -1,6 +1,8 @@
 package codex
 
 import (
+	"cmp"
+
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
@@ -23,8 +25,7 @@ func event(r fields.Record) []transcript.Body {
 			return bodies
 		}
 	case "thread_name_updated":
-		name := r.Str("thread_name")
-		return []transcript.Body{transcript.Meta{Title: &name}}
+		return []transcript.Body{transcript.Meta{Title: new(r.Str("thread_name"))}}
 	case "":
 		kind = "event_msg"
 	}
@@ -72,18 +73,12 @@ func completed(r fields.Record) []transcript.Body {
 	case "Plan":
 		return []transcript.Body{fields.Answer(transcript.TextBlock{Text: r.Str("text")})}
 	case "Reasoning":
-		text := joined(r.Elements("raw_content"), "", "\n\n")
-		if text == "" {
-			text = joined(r.Elements("summary_text"), "", "\n\n")
-		}
+		text := cmp.Or(joined(r.Elements("raw_content"), "", "\n\n"), joined(r.Elements("summary_text"), "", "\n\n"))
 		return []transcript.Body{fields.Answer(transcript.ThinkingBlock{Thinking: text})}
 	case "CommandExecution":
 		o := jsontext.AppendObject(nil)
 		o.OptValue("command", r["command"])
-		output := r.Str("aggregated_output")
-		if output == "" {
-			output = r.Str("stdout") + r.Str("stderr")
-		}
+		output := cmp.Or(r.Str("aggregated_output"), r.Str("stdout")+r.Str("stderr"))
 		return call("shell", o.End(), failed, output)
 	case "McpToolCall":
 		output := joined(r.Object("result").Elements("content"), "text", "\n")

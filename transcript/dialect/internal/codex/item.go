@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -75,10 +76,7 @@ func content(raw []byte) transcript.Block {
 	case "input_text", "output_text", "text", "summary_text", "reasoning_text":
 		return transcript.TextBlock{Text: p.Str("text")}
 	case "input_image", "image":
-		url := p.Str("image_url")
-		if url == "" {
-			url = p.Object("image_url").Str("url")
-		}
+		url := cmp.Or(p.Str("image_url"), p.Object("image_url").Str("url"))
 		if url == "" {
 			return fields.Note("image", p.Str("file_id"))
 		}
@@ -94,18 +92,12 @@ func content(raw []byte) transcript.Block {
 
 // reasoning returns reasoning with its item, which goes back to the provider whole.
 func reasoning(r fields.Record) transcript.Body {
-	text := joined(r.Elements("content"), "text", "\n\n")
-	if text == "" {
-		text = joined(r.Elements("summary"), "text", "\n\n")
-	}
+	text := cmp.Or(joined(r.Elements("content"), "text", "\n\n"), joined(r.Elements("summary"), "text", "\n\n"))
 	return fields.Answer(transcript.ThinkingBlock{Thinking: text, Extra: itemExtra(r, "type", "id", "summary", "content", "encrypted_content")})
 }
 
 func call(r fields.Record) transcript.ToolCallBlock {
-	c := transcript.ToolCallBlock{ID: r.Str("call_id"), Name: r.Str("name"), Extra: itemExtra(r, "id", "status")}
-	if c.ID == "" {
-		c.ID = r.Str("id")
-	}
+	c := transcript.ToolCallBlock{ID: cmp.Or(r.Str("call_id"), r.Str("id")), Name: r.Str("name"), Extra: itemExtra(r, "id", "status")}
 	kind := r.Str("type")
 	switch kind {
 	case "function_call":

@@ -39,6 +39,13 @@ func (r Record) Content(name string) ([]transcript.Block, bool) {
 	return blocks, true
 }
 
+// Message returns the line of a message whose content is a member of r.
+func (r Record) Message(role, name string) (f transcript.MessageLine, ok bool) {
+	content, ok := r.Content(name)
+	f = transcript.MessageLine{Kind: role, Role: transcript.Role(role)}
+	return WithContent(f, content, !jsontext.IsArray(r[name])), ok
+}
+
 // A Kept is the kept part of a compaction: the ID of its first entry, or without a
 // kept part the ID of the last entry before the compaction.
 type Kept struct{ First, CoversTo string }

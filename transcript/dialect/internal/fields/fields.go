@@ -4,6 +4,7 @@ package fields
 
 import (
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -69,10 +70,6 @@ func (r Record) Flag(name string) bool {
 	return b
 }
 
-// Time reads the JSON of a time: ISO 8601 with a zone, or Unix seconds, beyond 1e11
-// milliseconds. The result is zero for other values.
-func Time(v []byte) time.Time { return parseTime(v) }
-
 // Object returns the members of a member.
 func (r Record) Object(name string) Record { return Of(r[name]) }
 
@@ -82,6 +79,23 @@ func (r Record) Elements(name string) [][]byte {
 		return nil
 	}
 	return slices.Collect(jsontext.Elements(r[name]))
+}
+
+// Objects yields the members of the elements of an array.
+func (r Record) Objects(name string) iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		for _, v := range r.Elements(name) {
+			if !yield(Of(v)) {
+				return
+			}
+		}
+	}
+}
+
+// Usage reads the tokens of an answer by the names that they have in r: the prompt
+// outside of caches, the output, and the parts read from a cache and written to one.
+func (r Record) Usage(input, output, read, written string) transcript.Usage {
+	return transcript.Usage{Input: r.Number(input), Output: r.Number(output), CacheRead: r.Number(read), CacheWrite: r.Number(written)}
 }
 
 // Malformed is the error for an object with unusable members.
@@ -141,6 +155,38 @@ func Call(c transcript.ToolCallBlock) transcript.MessageLine {
 func Result(callID string, isError bool, content ...transcript.Block) transcript.MessageLine {
 	r := transcript.ToolResultBlock{CallID: callID, IsError: isError}.WithContent(content...)
 	return transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}}
+}
+
+// Lines collects the lines of an answer.
+type Lines struct {
+	Blocks  []transcript.Block // of the line at hand
+	Results []transcript.Body  // of the calls in it
+	Bodies  []transcript.Body
+}
+
+// Flush ends the line at hand.
+func (l *Lines) Flush() {
+	if len(l.Blocks) > 0 {
+		l.Bodies = append(l.Bodies, Answer(l.Blocks...))
+	}
+	l.Bodies = append(l.Bodies, l.Results...)
+	l.Blocks, l.Results = nil, nil
+}
+
+// All ends the last line and returns the answer, which is empty without any.
+func (l *Lines) All() []transcript.Body {
+	if l.Flush(); len(l.Bodies) == 0 {
+		return []transcript.Body{Answer()}
+	}
+	return l.Bodies
+}
+
+// Compacted returns the compaction of a record of pi or ZyHive.
+func (r Record) Compacted() transcript.Compaction {
+	return transcript.Compaction{
+		Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
+		TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
+	}
 }
 
 // Texts returns a block for each text, without the empty ones.

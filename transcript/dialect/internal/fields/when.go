@@ -31,8 +31,9 @@ func InZone(t time.Time, zone *time.Location) (moment time.Time, ok bool) {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone).UTC(), true
 }
 
-// parseTime reads the JSON of a time; the result is zero for other values.
-func parseTime(v []byte) time.Time {
+// Time reads the JSON of a time: ISO 8601 with a zone, or Unix seconds, beyond 1e11
+// milliseconds. The result is zero for other values.
+func Time(v []byte) time.Time {
 	if s, ok := jsontext.String(v); ok {
 		for _, layout := range layouts {
 			if t, err := time.Parse(layout, s); err == nil {

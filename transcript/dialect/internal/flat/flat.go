@@ -30,18 +30,17 @@ func Decoder(resultNames ...string) func(line []byte, offset int64) (transcript.
 				e.ID = id
 			}
 		case transcript.TypeUser, transcript.TypeAssistant:
-			f := transcript.MessageLine{Kind: kind, Role: transcript.Role(kind)}
-			content, ok := r.Content("content")
+			f, ok := r.Message(kind, "content")
 			if !ok {
 				return transcript.Entry{}, fields.Malformed(kind + ` record: unusable "content"`)
 			}
-			e.Body = fields.WithContent(f, content, !jsontext.IsArray(r["content"]))
+			e.Body = f
 		case transcript.TypeToolUse:
 			call := transcript.ToolCallBlock{ID: r.Text("tool_use_id"), Name: r.Text("name"), Input: json.RawMessage(`{}`)}
 			if input := r["input"]; input != nil {
 				call.Input = slices.Clone(input)
 			}
-			e.Body = transcript.MessageLine{Kind: kind, Role: transcript.RoleAssistant, Content: []transcript.Block{call}}
+			e.Body = fields.Call(call)
 		case transcript.TypeToolResult:
 			e.Body = transcript.MessageLine{Kind: kind, Role: transcript.RoleUser, Content: []transcript.Block{resultOf(r, resultNames)}}
 		default:
@@ -62,15 +61,12 @@ func resultOf(r fields.Record, names []string) transcript.ToolResultBlock {
 			continue
 		}
 		content, ok := r.Content(name)
-		switch {
-		case !ok:
-			content = []transcript.Block{transcript.TextBlock{Text: string(v)}}
+		if b.Content = content; jsontext.IsString(v) {
 			return b.WithContent(content...)
-		case jsontext.IsString(v):
-			return b.WithContent(content...)
+		} else if ok {
+			return b
 		}
-		b.Content = content
-		return b
+		return b.WithContent(transcript.TextBlock{Text: string(v)})
 	}
 	return b.WithContent(transcript.TextBlock{})
 }

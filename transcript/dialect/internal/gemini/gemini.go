@@ -6,6 +6,7 @@
 package gemini
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -69,8 +70,7 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 		return fields.Entries(id, fields.Time(nil), fields.Aside("$rewindTo")), nil
 	case set["messages"] != nil:
 		var made []transcript.Entry
-		for _, raw := range set.Elements("messages") {
-			m := fields.Of(raw)
+		for m := range set.Objects("messages") {
 			made = append(made, entries(m, id+"/"+m.Str("id"))...)
 		}
 		if len(made) == 0 {
@@ -78,8 +78,7 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 		}
 		return made, nil
 	case set.Str("summary") != "":
-		title := set.Str("summary")
-		return fields.Entries(id, fields.Time(nil), transcript.Meta{Title: &title}), nil
+		return fields.Entries(id, fields.Time(nil), transcript.Meta{Title: new(set.Str("summary"))}), nil
 	case r["$set"] != nil:
 		return fields.Entries(id, fields.Time(nil), fields.Aside("$set")), nil
 	case r.Str("type") == "":
@@ -90,8 +89,8 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 
 // entries returns the entries of a message.
 func entries(r fields.Record, id string) []transcript.Entry {
-	if r.Str("id") != "" && !strings.Contains(id, "/") {
-		id = r.Str("id")
+	if !strings.Contains(id, "/") {
+		id = cmp.Or(r.Str("id"), id)
 	}
 	return fields.Entries(id, fields.Time(r["timestamp"]), bodies(r)...)
 }
@@ -148,8 +147,8 @@ func (c *Reader) learn(r fields.Record, offset int64) {
 		}
 	case set["messages"] != nil:
 		var all []string
-		for _, raw := range set.Elements("messages") {
-			all = append(all, fields.Of(raw).Str("id"))
+		for m := range set.Objects("messages") {
+			all = append(all, m.Str("id"))
 		}
 		for i := range c.rows {
 			if slices.Contains(all, c.rows[i].id) {
@@ -262,11 +261,9 @@ func answer(r fields.Record) []transcript.Body {
 		_, call := b.(transcript.ToolCallBlock)
 		return call || transcript.IsReasoning(b)
 	})
-	calls := r.Elements("toolCalls")
 	if !whole {
 		var thoughts []transcript.Block
-		for _, raw := range r.Elements("thoughts") {
-			t := fields.Of(raw)
+		for t := range r.Objects("thoughts") {
 			text := strings.TrimSpace(t.Str("description"))
 			if s := t.Str("subject"); s != "" {
 				text = strings.TrimSpace("**" + s + "** " + text)
@@ -274,8 +271,8 @@ func answer(r fields.Record) []transcript.Body {
 			thoughts = append(thoughts, transcript.ThinkingBlock{Thinking: text})
 		}
 		blocks = append(thoughts, blocks...)
-		for _, raw := range calls {
-			blocks = append(blocks, call(fields.Of(raw)))
+		for c := range r.Objects("toolCalls") {
+			blocks = append(blocks, call(c))
 		}
 	}
 	f := fields.Answer(blocks...)
@@ -284,8 +281,7 @@ func answer(r fields.Record) []transcript.Body {
 	cached := u.Number("cached")
 	f.Usage = transcript.Usage{Input: max(u.Number("input")-cached, 0), Output: u.Number("output") + u.Number("thoughts"), CacheRead: cached}
 	bodies := []transcript.Body{f}
-	for _, raw := range calls {
-		c := fields.Of(raw)
+	for c := range r.Objects("toolCalls") {
 		status := c.Str("status")
 		failed := status == "error" || status == "cancelled"
 		switch result := c["result"]; {
@@ -298,10 +294,7 @@ func answer(r fields.Record) []transcript.Body {
 		case result != nil:
 			bodies = append(bodies, fields.Result(c.Str("id"), failed, transcript.TextBlock{Text: fields.Text(result)}))
 		case failed:
-			text := c.Str("resultDisplay")
-			if text == "" {
-				text = status
-			}
+			text := cmp.Or(c.Str("resultDisplay"), status)
 			bodies = append(bodies, fields.Result(c.Str("id"), true, transcript.TextBlock{Text: text}))
 		}
 	}

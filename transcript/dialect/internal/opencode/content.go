@@ -1,6 +1,7 @@
 package opencode
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/convolog/convolog/transcript"
@@ -12,8 +13,8 @@ func second(r fields.Record) []transcript.Body {
 	switch kind := r.Str("type"); kind {
 	case "user":
 		blocks := fields.Texts(r.Str("text"))
-		for _, raw := range r.Elements("files") {
-			blocks = append(blocks, file(fields.Of(raw)))
+		for f := range r.Objects("files") {
+			blocks = append(blocks, file(f))
 		}
 		return []transcript.Body{fields.User(blocks...)}
 	case "synthetic":
@@ -23,8 +24,8 @@ func second(r fields.Record) []transcript.Body {
 		return []transcript.Body{fields.User(transcript.TextBlock{Text: text})}
 	case "assistant":
 		m := &message{}
-		for _, raw := range r.Elements("content") {
-			m.content(fields.Of(raw))
+		for c := range r.Objects("content") {
+			m.content(c)
 		}
 		return answer(r, m)
 	case "compaction":
@@ -41,26 +42,23 @@ func second(r fields.Record) []transcript.Body {
 }
 
 func file(f fields.Record) transcript.Block {
-	url := f.Str("uri")
-	if url == "" {
-		url = f.Str("url")
-	}
+	url := cmp.Or(f.Str("uri"), f.Str("url"))
 	return fields.Media(url, f.Str("mime"), f.Str("name"))
 }
 
 func (m *message) content(p fields.Record) {
 	switch kind := p.Str("type"); kind {
 	case "text":
-		m.blocks = append(m.blocks, fields.Texts(p.Str("text"))...)
+		m.Blocks = append(m.Blocks, fields.Texts(p.Str("text"))...)
 	case "reasoning":
-		m.blocks = append(m.blocks, reasoning(p.Str("text"), p.Object("providerMetadata")))
+		m.Blocks = append(m.Blocks, reasoning(p.Str("text"), p.Object("providerMetadata")))
 	case "tool":
 		state, id := p.Object("state"), p.Str("id")
-		m.blocks = append(m.blocks, transcript.ToolCallBlock{ID: id, Name: p.Str("name"), Input: fields.Input(state["input"], "input")})
+		m.Blocks = append(m.Blocks, transcript.ToolCallBlock{ID: id, Name: p.Str("name"), Input: fields.Input(state["input"], "input")})
 		output := []transcript.Block{}
 		for _, member := range []string{"content", "attachments"} {
-			for _, raw := range state.Elements(member) {
-				if c := fields.Of(raw); c.Str("type") == "text" {
+			for c := range state.Objects(member) {
+				if c.Str("type") == "text" {
 					output = append(output, transcript.TextBlock{Text: c.Str("text")})
 				} else {
 					output = append(output, file(c))
@@ -69,12 +67,12 @@ func (m *message) content(p fields.Record) {
 		}
 		switch state.Str("status") {
 		case "completed":
-			m.results = append(m.results, fields.Result(id, false, output...))
+			m.Results = append(m.Results, fields.Result(id, false, output...))
 		case "error":
 			output = append(output, fields.Texts(state.Object("error").Str("message"))...)
-			m.results = append(m.results, fields.Result(id, true, output...))
+			m.Results = append(m.Results, fields.Result(id, true, output...))
 		}
 	default:
-		m.blocks = append(m.blocks, fields.Note(kind, ""))
+		m.Blocks = append(m.Blocks, fields.Note(kind, ""))
 	}
 }

@@ -7,6 +7,8 @@
 package opencode
 
 import (
+	"cmp"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
@@ -45,22 +47,19 @@ func (*Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error)
 	info, bodies := r, []transcript.Body(nil)
 	if r["info"] != nil {
 		info = r.Object("info")
-		bodies = first(info, r.Elements("parts"))
+		bodies = first(info, r.Objects("parts"))
 	} else {
 		bodies = second(r)
 	}
-	id := info.Str("id")
-	if id == "" {
-		id = fields.AtOffset(offset)
-	}
+	id := cmp.Or(info.Str("id"), fields.AtOffset(offset))
 	return fields.Entries(id, fields.Time(info.Object("time")["created"]), bodies...), nil
 }
 
 // Learn implements the interface of a program.
 func (c *Reader) Learn(r fields.Record, offset int64, made []transcript.Entry) {
 	info := r.Object("info")
-	for _, raw := range r.Elements("parts") {
-		if p := fields.Of(raw); p.Str("type") == "compaction" {
+	for p := range r.Objects("parts") {
+		if p.Str("type") == "compaction" {
 			c.tails[info.Str("id")] = p.Str("tail_start_id")
 		}
 	}
@@ -102,13 +101,10 @@ var stops = map[string]transcript.StopReason{
 // answer returns the lines of an answer: its blocks, with the model and the usage in
 // the first, and the results.
 func answer(info fields.Record, m *message) []transcript.Body {
-	m.flush()
-	if len(m.bodies) == 0 {
-		m.bodies = append(m.bodies, fields.Answer())
-	}
-	f, ok := m.bodies[0].(transcript.MessageLine)
+	bodies := m.All()
+	f, ok := bodies[0].(transcript.MessageLine)
 	if !ok || f.Role != transcript.RoleAssistant {
-		return m.bodies
+		return bodies
 	}
 	f.Model = info.Str("modelID")
 	provider := info.Str("providerID")
@@ -125,24 +121,11 @@ func answer(info fields.Record, m *message) []transcript.Body {
 	u := info.Object("tokens")
 	cache := u.Object("cache")
 	f.Usage = transcript.Usage{Input: u.Number("input"), Output: u.Number("output"), CacheRead: cache.Number("read"), CacheWrite: cache.Number("write")}
-	m.bodies[0] = f
-	return m.bodies
+	bodies[0] = f
+	return bodies
 }
 
-// message collects the lines of a message.
-type message struct {
-	blocks  []transcript.Block // of the line at hand
-	results []transcript.Body
-	bodies  []transcript.Body
-}
-
-func (m *message) flush() {
-	if len(m.blocks) > 0 {
-		m.bodies = append(m.bodies, fields.Answer(m.blocks...))
-	}
-	m.bodies = append(m.bodies, m.results...)
-	m.blocks, m.results = nil, nil
-}
+type message struct{ fields.Lines }
 
 // reasoning returns reasoning, with the signature of the provider that checks one.
 func reasoning(text string, metadata fields.Record) transcript.Block {

@@ -194,7 +194,7 @@ func (v Folder) meta() (m metadata) {
 		return m
 	}
 	m.committed = fields.Time(r["last_commit_at"])
-	for category, value := range fields.Of(r["memories_extracted"]) {
+	for category, value := range r.Object("memories_extracted") {
 		if n, err := strconv.Atoi(string(value)); err == nil && n > 0 && category != "total" {
 			if m.memories == nil {
 				m.memories = map[string]transcript.ExtractedCount{}

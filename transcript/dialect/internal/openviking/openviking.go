@@ -1,6 +1,7 @@
 package openviking
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -36,10 +37,7 @@ func (Reader) Genuine(r fields.Record) bool {
 
 // Decode implements the interface of a program.
 func (v Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
-	id := r.Str("id")
-	if id == "" {
-		id = fields.AtOffset(offset)
-	}
+	id := cmp.Or(r.Str("id"), fields.AtOffset(offset))
 	role := transcript.Role(r.Str("role"))
 	if r["role"] == nil {
 		return nil, fields.Malformed("no role")
@@ -173,7 +171,7 @@ func (m *partsOf) tool(p fields.Record) {
 	if ended() {
 		block := transcript.ToolResultBlock{CallID: call.ID, IsError: status == Failed}
 		block = block.WithContent(transcript.TextBlock{Text: fields.Text(output)})
-		m.results = append(m.results, result{ToolResultBlock: block, at: fields.Time(fields.Of(file["time"])["created"])})
+		m.results = append(m.results, result{ToolResultBlock: block, at: fields.Time(file.Object("time")["created"])})
 	}
 	if status == Running || status == Pending && ended() {
 		m.told = append(m.told, transcript.ToolStatus{CallID: call.ID, Status: status})
@@ -185,10 +183,7 @@ func (m *partsOf) tool(p fields.Record) {
 
 // imageOf returns the block of an image part, whose URL may hold the data.
 func imageOf(p fields.Record, raw []byte) transcript.Block {
-	url := p.Str("image_url")
-	if url == "" {
-		url = fields.Of(p["image_url"]).Str("url")
-	}
+	url := cmp.Or(p.Str("image_url"), p.Object("image_url").Str("url"))
 	if kind, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,"); ok && strings.HasPrefix(url, "data:") {
 		return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: kind, Data: data}}
 	}

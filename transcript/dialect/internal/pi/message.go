@@ -1,6 +1,7 @@
 package pi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -35,21 +36,17 @@ func message(m fields.Record) (transcript.Body, error) {
 		if plain {
 			r = r.WithContent(content...)
 		}
-		for _, name := range []string{"toolCallId", "toolUseId", "tool_call_id", "tool_use_id", "callId", "call_id"} {
-			if r.CallID = m.Text(name); r.CallID != "" {
-				break
-			}
-		}
+		r.CallID = cmp.Or(m.Text("toolCallId"), m.Text("toolUseId"), m.Text("tool_call_id"), m.Text("tool_use_id"), m.Text("callId"), m.Text("call_id"))
 		return transcript.MessageLine{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}}, nil
 	case "bashExecution":
 		if m.Flag("excludeFromContext") {
 			return fields.Aside("excluded"), nil
 		}
-		return said(shell(m)), nil
+		return fields.User(transcript.TextBlock{Text: shell(m)}), nil
 	case "branchSummary":
-		return said(branchHeading + "\n\n<summary>\n" + words.Printable(m.Str("summary")) + "\n</summary>"), nil
+		return summary(branchHeading, m), nil
 	case "compactionSummary":
-		return said(summaryHeading + "\n\n<summary>\n" + words.Printable(m.Str("summary")) + "\n</summary>"), nil
+		return summary(summaryHeading, m), nil
 	case "system": // the state of the prompt
 		return fields.Aside(role), nil
 	}
@@ -76,9 +73,8 @@ func shell(m fields.Record) string {
 	return sb.String()
 }
 
-func said(text string) transcript.MessageLine {
-	f := transcript.MessageLine{Kind: transcript.TypeUser, Role: transcript.RoleUser}
-	return f.WithContent(transcript.TextBlock{Text: text})
+func summary(heading string, r fields.Record) transcript.MessageLine {
+	return fields.User(transcript.TextBlock{Text: heading + "\n\n<summary>\n" + words.Printable(r.Str("summary")) + "\n</summary>"})
 }
 
 func userOf(content []byte) (transcript.Body, error) {
@@ -113,8 +109,7 @@ func answerOf(m fields.Record) (transcript.Body, error) {
 	default:
 		f.StopReason = transcript.StopReason(reason)
 	}
-	u := fields.Of(m["usage"])
-	f.Usage = transcript.Usage{Input: u.Number("input"), Output: u.Number("output"), CacheRead: u.Number("cacheRead"), CacheWrite: u.Number("cacheWrite")}
+	f.Usage = m.Object("usage").Usage("input", "output", "cacheRead", "cacheWrite")
 	for _, b := range content {
 		if c, ok := b.(transcript.ToolCallBlock); ok && jsontext.IsString(c.Input) {
 			if s, _ := jsontext.String(c.Input); !jsontext.Valid([]byte(s)) {

@@ -2,10 +2,10 @@
 package pi
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 	"github.com/convolog/convolog/transcript/dialect/internal/tree"
@@ -47,10 +47,7 @@ func (p *Reader) Genuine(r fields.Record) bool {
 
 // Decode implements the interface of a program.
 func (p *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, error) {
-	id := r.Str("id")
-	if id == "" {
-		id = fields.AtOffset(offset)
-	}
+	id := cmp.Or(r.Str("id"), fields.AtOffset(offset))
 	body, err := body(r)
 	if err != nil {
 		return nil, err
@@ -65,24 +62,20 @@ func body(r fields.Record) (transcript.Body, error) {
 	case "session":
 		return transcript.Header{Created: fields.Time(r["timestamp"])}, nil
 	case "message":
-		return message(fields.Of(r["message"]))
+		return message(r.Object("message"))
 	case "custom_message":
 		return userOf(r["content"])
 	case "branch_summary":
 		if r.Str("summary") == "" {
 			return fields.Aside(kind), nil
 		}
-		return said(branchHeading + "\n\n<summary>\n" + words.Printable(r.Str("summary")) + "\n</summary>"), nil
+		return summary(branchHeading, r), nil
 	case "compaction":
-		return transcript.Compaction{
-			Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
-			TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
-		}, nil
+		return r.Compacted(), nil
 	case "reset": // hides earlier entries, without a summary
 		return transcript.Compaction{FirstKept: r.Text("firstKeptEntryId")}, nil
 	case "session_info":
-		name := r.Str("name")
-		return transcript.Meta{Title: &name}, nil
+		return transcript.Meta{Title: new(r.Str("name"))}, nil
 	case "thinking_level_change", "model_change", "usage", "custom", "label", "leaf", "context_edit":
 		return fields.Aside(kind), nil
 	default:

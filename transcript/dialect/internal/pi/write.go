@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -46,14 +47,12 @@ func (w *Writer) Start(s rows.Session) (id, file string) {
 
 const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-// row begins a row below the last one.
-func (w *Writer) row(kind, id string, e transcript.Entry) *jsontext.Object {
-	parent := rows.Null
-	if w.leaf != "" {
-		parent = jsontext.AppendString(nil, w.leaf)
-	}
+// add adds a row below the last one.
+func (w *Writer) add(kind, id string, at time.Time, members ...any) *jsontext.Object {
+	o := rows.Object(append([]any{"type", kind, "id", id, "parentId", rows.OrNull(w.leaf), "timestamp", rows.Stamp(at)}, members...)...)
 	w.leaf = id
-	return rows.Object("type", kind, "id", id, "parentId", parent, "timestamp", rows.Stamp(e.Time))
+	w.Add(o)
+	return o
 }
 
 func (w *Writer) unique(id string) string {
@@ -62,9 +61,7 @@ func (w *Writer) unique(id string) string {
 
 // Title writes the name of the session.
 func (w *Writer) Title(name string, e transcript.Entry) {
-	o := w.row("session_info", w.unique(e.ID), e)
-	o.String("name", name)
-	w.Add(o)
+	w.add("session_info", w.unique(e.ID), e.Time, "name", name)
 }
 
 // Message writes a message.
@@ -82,20 +79,17 @@ func (w *Writer) Message(m rows.Message) {
 		r := m.Result()
 		said = rows.Object(
 			"role", "toolResult", "toolCallId", r.CallID, "toolName", w.tools[r.CallID],
-			"content", rows.Array(w.Content(r.Content, textOrImage)), "isError", r.IsError,
+			"content", w.Content(r.Content, textOrImage), "isError", r.IsError,
 		)
 	default:
-		said = rows.Object("role", "user")
-		if content := m.Message(); content.Plain() {
-			said.String("content", content.Text())
-		} else {
-			said.Value("content", rows.Array(w.Content(m.Content, textOrImage)))
+		var content any = m.Message().Text()
+		if !m.Message().Plain() {
+			content = w.Content(m.Content, textOrImage)
 		}
+		said = rows.Object("role", "user", "content", content)
 	}
 	said.Int("timestamp", rows.Milliseconds(m.Time))
-	o := w.row("message", id, transcript.Entry{Time: m.Time})
-	o.Value("message", said.End())
-	w.Add(o)
+	w.add("message", id, m.Time, "message", said)
 }
 
 // textOrImage returns a text or an image in version 3.
@@ -126,9 +120,7 @@ func (w *Writer) answer(m rows.Message) *jsontext.Object {
 			if b.Thinking == "" && b.Signature == "" {
 				return nil
 			}
-			o := rows.Object("type", "thinking", "thinking", b.Thinking)
-			o.OptString("thinkingSignature", b.Signature)
-			return o.End()
+			return rows.Object("type", "thinking", "thinking", b.Thinking, "thinkingSignature", rows.Opt(b.Signature)).End()
 		case transcript.RedactedThinkingBlock:
 			return rows.Object("type", "thinking", "thinking", "", "thinkingSignature", b.Data, "redacted", true).End()
 		case transcript.ToolCallBlock:
@@ -145,14 +137,12 @@ func (w *Writer) answer(m rows.Message) *jsontext.Object {
 	cost := rows.Object("input", 0, "output", 0, "cacheRead", 0, "cacheWrite", 0, "total", 0)
 	usage := rows.Object(
 		"input", u.Input, "output", u.Output, "cacheRead", u.CacheRead, "cacheWrite", u.CacheWrite,
-		"totalTokens", u.Input+u.Output+u.CacheRead+u.CacheWrite, "cost", cost.End(),
+		"totalTokens", u.Input+u.Output+u.CacheRead+u.CacheWrite, "cost", cost,
 	)
-	o := rows.Object(
-		"role", "assistant", "content", rows.Array(content), "api", cmp.Or(api.name, m.API), "provider", api.provider, "model", m.Model,
-		"usage", usage.End(), "stopReason", stopOf(m),
+	return rows.Object(
+		"role", "assistant", "content", content, "api", cmp.Or(api.name, m.API), "provider", api.provider, "model", m.Model,
+		"usage", usage, "stopReason", stopOf(m), "responseId", rows.Opt(m.RequestID),
 	)
-	o.OptString("responseId", m.RequestID)
-	return o
 }
 
 // apis are pi's names of the APIs and of the providers that have them.
@@ -184,12 +174,8 @@ func (w *Writer) Compaction(e transcript.Entry, c transcript.Compaction) {
 	if first, ok := w.Kept(c); ok {
 		kept = first.ID
 	}
-	o := w.row("compaction", id, e)
-	o.String("summary", c.Summary)
-	o.String("firstKeptEntryId", kept)
-	o.Int("tokensBefore", int64(c.TokensBefore))
+	o := w.add("compaction", id, e.Time, "summary", c.Summary, "firstKeptEntryId", kept, "tokensBefore", c.TokensBefore)
 	if c.TokensAfter > 0 {
 		o.Int("tokensAfter", int64(c.TokensAfter))
 	}
-	w.Add(o)
 }

@@ -145,6 +145,14 @@ func Text(b transcript.Block) (string, bool) {
 	return "", false
 }
 
+// OrNull returns the JSON of a string, null if it is empty.
+func OrNull(s string) []byte {
+	if s == "" {
+		return Null
+	}
+	return jsontext.AppendString(nil, s)
+}
+
 // Array returns the JSON of an array.
 func Array(elements [][]byte) []byte {
 	a := []byte{'['}
@@ -173,8 +181,12 @@ func known(t time.Time) time.Time {
 	return t
 }
 
+// Opt is a string that is left out if it is empty.
+type Opt string
+
 // Object returns the JSON of an object, whose members are in pairs of a name and a
-// value: a string, JSON, a number or a bool.
+// value: a string, JSON, an array of JSON, another object, a number or a bool. It takes
+// the buffer of an object inside.
 func Object(members ...any) *jsontext.Object {
 	o := jsontext.AppendObject(nil)
 	for i := 0; i+1 < len(members); i += 2 {
@@ -182,8 +194,14 @@ func Object(members ...any) *jsontext.Object {
 		switch v := members[i+1].(type) {
 		case string:
 			o.String(name, v)
+		case Opt:
+			o.OptString(name, string(v))
 		case []byte:
 			o.Value(name, v)
+		case [][]byte:
+			o.Value(name, Array(v))
+		case *jsontext.Object:
+			o.Value(name, v.End())
 		case int:
 			o.Int(name, int64(v))
 		case int64:

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect/internal/fields"
 )
@@ -73,22 +72,18 @@ func (z *Reader) Decode(r fields.Record, offset int64) ([]transcript.Entry, erro
 	case "session":
 		return fields.Entries(id, fields.Time(r["createdAt"]), transcript.Header{Created: fields.Time(r["createdAt"])}), nil
 	case "message":
-		m := fields.Of(r["message"])
+		m := r.Object("message")
 		role := m.Str("role")
-		content, ok := m.Content("content")
+		f, ok := m.Message(role, "content")
 		switch {
 		case role != string(transcript.RoleUser) && role != string(transcript.RoleAssistant):
 			return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Unknown{Kind: kind}), nil
 		case !ok:
 			return nil, fields.Malformed(`message record: unusable "content"`)
 		}
-		f := transcript.MessageLine{Kind: role, Role: transcript.Role(role)}
-		return fields.Entries(id, fields.Time(r["timestamp"]), fields.WithContent(f, content, !jsontext.IsArray(m["content"]))), nil
+		return fields.Entries(id, fields.Time(r["timestamp"]), f), nil
 	case "compaction":
-		return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Compaction{
-			Summary: r.Text("summary"), FirstKept: r.Text("firstKeptEntryId"),
-			TokensBefore: r.Number("tokensBefore"), TokensAfter: r.Number("tokensAfter"),
-		}), nil
+		return fields.Entries(id, fields.Time(r["timestamp"]), r.Compacted()), nil
 	default:
 		return fields.Entries(id, fields.Time(r["timestamp"]), transcript.Unknown{Kind: kind}), nil
 	}

@@ -8,19 +8,6 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// Response is one answer of a model. Appended to a session it is one batch, so a
-// crash never leaves the answer without the calls it made. Its JSON members are
-// named as in an assistant line.
-type Response struct {
-	Message    Message    `json:"message"`
-	API        string     `json:"api,omitempty"` // the wire format it came in, "anthropic" for example
-	Model      string     `json:"model,omitempty"`
-	StopReason StopReason `json:"stop_reason,omitempty"`
-	Usage      Usage      `json:"usage,omitzero"`
-	RequestID  string     `json:"request_id,omitempty"` // the provider's ID of the request
-	Made       Made       `json:"made,omitzero"`        // what the request held
-}
-
 // Made records the content of the request of an answer. guard.Do sets it; an
 // application that renders requests itself takes After from its
 // rebuild.History, and the rest from rebuild.PromptHash and rebuild.Reasoned.
@@ -39,6 +26,16 @@ type Made struct {
 	PromptHash string `json:"promptHash,omitempty"`
 	// Endpoint is the service or the account, as the application names it.
 	Endpoint string `json:"endpoint,omitempty"`
+}
+
+// Answer is an answer in a history that recorded its request.
+type Answer struct {
+	Entry string // ID of its first line
+	Made  Made
+	// Intact is set if the blocks of its request, reasoning aside, still precede
+	// it unchanged. Only then can its reasoning return to a provider that checks
+	// this.
+	Intact bool
 }
 
 // StopReason is the reason why a model stopped. Values of a provider that are
@@ -111,7 +108,7 @@ func (u Usage) appendJSON(dst []byte) []byte {
 			o.Int(name, int64(n))
 		}
 	}
-	writeExtra(&o, u.Extra)
+	u.Extra.write(&o)
 	return o.End()
 }
 
