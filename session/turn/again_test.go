@@ -2,6 +2,7 @@ package turn_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -210,6 +211,47 @@ func TestStopBetweenTools(t *testing.T) {
 		require.Empty(t, p.Calls)
 		require.Equal(t, text != "", p.Owed)
 		require.NoError(t, turn.RunTools(t.Context(), s, 1, func(context.Context, rebuild.PendingCall) (transcript.Message, error) {
+			require.Fail(t, "a tool of a stopped turn")
+			return transcript.Message{}, nil
+		}))
+	}
+}
+
+// A stop ends the calls of its turn that have not started, whatever was decided. A decision
+// after the stop comes too late. A started call and one of an earlier turn still wait.
+func TestStopEndsDecisions(t *testing.T) {
+	ctx := t.Context()
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	entryOf := func(id string) string {
+		p, err := s.Pending(ctx)
+		require.NoError(t, err)
+		return p.Calls[slices.IndexFunc(p.Calls, func(c rebuild.PendingCall) bool { return c.Call.ID == id })].Entry
+	}
+	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "earlier"))
+	require.NoError(t, turn.Decide(ctx, s, entryOf("earlier"), transcript.Hold, "", ""))
+	storetest.Add(t, s, transcript.UserText("Why?"), storetest.Answer("Because."), transcript.UserText("go on"))
+	storetest.Add(t, s, storetest.Answer("", "held", "approved", "started", "none"))
+	held, none := entryOf("held"), entryOf("none")
+	require.NoError(t, turn.Decide(ctx, s, held, transcript.Hold, "", ""))
+	require.NoError(t, turn.Decide(ctx, s, entryOf("approved"), transcript.Approve, "ana", ""))
+	require.NoError(t, turn.Dispatch(ctx, s, entryOf("started")))
+	storetest.Add(t, s, transcript.Interrupt{Ended: "stopped"})
+	require.ErrorIs(t, turn.Decide(ctx, s, held, transcript.Approve, "ana", ""), session.ErrConflict)
+	storetest.Add(t, s, transcript.Decision{Call: none, CallID: "none", Verdict: transcript.Approve}) // by another program
+	for _, items := range [][]transcript.Item{nil, {transcript.UserText("next")}, {storetest.Answer("Well.")}} {
+		if items != nil {
+			storetest.Add(t, s, items...)
+		}
+		p, err := s.Pending(ctx)
+		require.NoError(t, err)
+		var calls []string
+		for _, c := range p.Calls {
+			calls = append(calls, c.Call.ID+" "+string(c.State))
+		}
+		require.Equal(t, []string{"earlier held", "started dispatched"}, calls)
+		require.NoError(t, turn.RunTools(ctx, s, 1, func(context.Context, rebuild.PendingCall) (transcript.Message, error) {
 			require.Fail(t, "a tool of a stopped turn")
 			return transcript.Message{}, nil
 		}))
