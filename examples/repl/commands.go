@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/session"
@@ -60,7 +59,11 @@ func (r *repl) help(context.Context, string) error {
 
 // greet shows where the conversation has stopped.
 func (r *repl) greet(ctx context.Context) error {
-	if err := ask.Recover(ctx, r.session); err != nil {
+	t, err := turn.TryBegin(ctx, r.session) // stores the text of a killed turn
+	if err == nil {
+		err = t.End()
+	}
+	if err != nil && !errors.Is(err, session.ErrBusy) {
 		return err
 	}
 	info, err := r.session.Info(ctx)
