@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -95,7 +96,7 @@ func (a *agent) ask(ctx context.Context, call guard.Call) (*transcript.Response,
 		a.say("The request did not fit (%s) and is sent again; the answer shown so far is void.", call.Overflow.Kind)
 	}
 	resp, err := a.service.complete(ctx, call.Request, false, func(d wire.Delta) {
-		_, _ = io.WriteString(a.out, printable(d.Text))
+		_, _ = io.WriteString(a.out, plain.Clean(d.Text))
 	})
 	if resp != nil && resp.Message.Text() != "" {
 		_, _ = io.WriteString(a.out, "\n")

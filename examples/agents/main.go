@@ -31,10 +31,10 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/examples/internal/home"
+	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -209,14 +209,5 @@ func (a *agent) observe(ctx context.Context, e session.Event) context.Context {
 }
 
 func (a *agent) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.out, "  %s\n", printable(fmt.Sprintf(format, args...)))
-}
-
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, s)
+	_, _ = fmt.Fprintf(a.out, "  %s\n", plain.Clean(fmt.Sprintf(format, args...)))
 }
