@@ -34,9 +34,7 @@ func texts(t *testing.T, s *session.Session) (all []string) {
 // After a cut answer the model can be asked again, or to go on.
 func TestRetryAndContinue(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
 	storetest.Add(t, s, transcript.UserText("q1"))
 	require.ErrorIs(t, turn.Continue(t.Context(), s), session.ErrConflict)
@@ -67,9 +65,7 @@ func TestRetryAndContinue(t *testing.T) {
 // A tool that may have run is not taken back.
 func TestRetryAfterATool(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("q"))
 	ids := storetest.Add(t, s, cut("half", transcript.ToolCallBlock{ID: "c", Name: "n", Input: []byte("{}")}))
 	storetest.Add(t, s, transcript.Dispatch{Call: ids[len(ids)-1], CallID: "c"})
@@ -80,9 +76,7 @@ func TestRetryAfterATool(t *testing.T) {
 // An answer after a compaction is taken back as well, even if nothing else is kept.
 func TestRetryBehindACompaction(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	ids := storetest.Add(t, s, transcript.UserText("q1"), transcript.AssistantText("a1"), transcript.UserText("q2"))
 	storetest.Add(t, s, transcript.Compaction{Summary: "s", CoversTo: ids[1], FirstKept: ids[2]})
 	storetest.Add(t, s, cut("half"))
@@ -94,9 +88,7 @@ func TestRetryBehindACompaction(t *testing.T) {
 // A system prompt and tools after the cut answer stay in force.
 func TestRetryKeepsPrompts(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("q"))
 	storetest.Add(t, s, cut("half"))
 	storetest.Add(t, s, transcript.System{Text: "prompt"}, transcript.Tools{Names: []string{"read"}})
@@ -114,9 +106,7 @@ func TestRetryKeepsPrompts(t *testing.T) {
 // A hide after the cut answer stays in force; a later one that is taken back does not.
 func TestRetryKeepsHides(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	ids := storetest.Add(t, s, transcript.UserText("bad image"), transcript.AssistantText("a1"), transcript.UserText("q2"))
 	half := storetest.Add(t, s, cut("half"))
 	_, err := turn.Hide(t.Context(), s, ids[0])
@@ -139,9 +129,7 @@ func TestRetryKeepsHides(t *testing.T) {
 // same one. It must not report success and leave the answer.
 func TestRetryOfOneAppend(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("q1"), cut("half"))
 	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
 	require.Equal(t, []string{"q1", "half"}, texts(t, s))

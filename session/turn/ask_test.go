@@ -184,9 +184,7 @@ func (v void) Stream(_ context.Context, _ transcript.Request, show func(wire.Del
 
 // Without an answer the text that was flushed is in no history, now or after a kill.
 func TestAskWithoutAnAnswer(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("go"))
 	for range 2 {
 		held, err := turn.Begin(t.Context(), s)
