@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/convolog/convolog/examples/internal/plain"
@@ -156,7 +154,7 @@ func (r *repl) usage(ctx context.Context, _ string) error {
 
 func (r *repl) shorten(ctx context.Context, arg string) (err error) {
 	o := r.compact
-	if o.Keep.Turns, err = strconv.Atoi(cmp.Or(arg, "1")); err != nil {
+	if o.Keep.Turns, err = plain.Turns(arg); err != nil {
 		return err
 	}
 	done, err := r.session.Compact(ctx, &o)
@@ -167,7 +165,7 @@ func (r *repl) shorten(ctx context.Context, arg string) (err error) {
 }
 
 func (r *repl) rewind(ctx context.Context, arg string) error {
-	n, err := strconv.Atoi(cmp.Or(arg, "1"))
+	n, err := plain.Turns(arg)
 	if err != nil {
 		return err
 	}
