@@ -125,8 +125,8 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	if err != nil {
 		return err
 	}
-	if pending.Owed && pending.Cut {
-		a.say("The last turn has no answer. An empty line lets the model continue.")
+	if pending.Cut {
+		a.say("The last turn has no whole answer. An empty line lets the model continue.")
 	} else if pending.Owed {
 		a.handle(ctx, s, "")
 	}
@@ -173,6 +173,11 @@ func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
 	a := &agent{
 		config: c, service: service, out: out,
 		guard: guard.Guard{Model: c.model, System: system, MaxOutput: c.maxOutput, Window: c.window},
+	}
+	a.guard.Observe = func(_ context.Context, e guard.Event) {
+		if e.Kind == guard.EventRetry {
+			a.say("The request did not fit (%s) and is sent again; the answer shown so far is void.", e.Overflow.Kind)
+		}
 	}
 	for _, t := range slices.Concat(c.tools, recallTools(nil)) {
 		a.guard.Tools = append(a.guard.Tools, t.Tool)
