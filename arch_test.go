@@ -111,7 +111,7 @@ var imports = map[string][]string{
 		"session", "session/search", "transcript", "transcript/tokens",
 	},
 	"session/memory/memorytest": {"session/memory"},
-	"session/turn":              {"internal/title", "rebuild", "session", "transcript"},
+	"session/turn":              {"guard", "internal/title", "rebuild", "rebuild/wire", "session", "transcript"},
 	"session/exchange":          {"internal/neutral", "internal/page", "internal/recalltool", "rebuild", "session", "session/blobs", "session/driver", "session/retain", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire/anthropic", "session", "session/erase", "session/exchange", "session/memory", "session/turn", "transcript", "transcript/dialect"},
@@ -165,7 +165,7 @@ var testImports = map[string][]string{
 	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "session/serve/openviking", "session/serve/uistream", "session/serve/zyhive", "session/serve/zyhive/convlog"}),
 	"session/serve/uistream":       {"rebuild", "session/driver", "session/driver/memdriver", "session/turn"},
 	"session/sessiontest":          {"internal/checksum", "session/driver/memdriver"},
-	"session/turn":                 {"compact", "guard", "guard/httpclient", "internal/filedriver", "rebuild/wire", "session/driver", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "transcript/redact"},
+	"session/turn":                 {"compact", "guard/httpclient", "internal/filedriver", "session/driver", "session/driver/memdriver", "session/erase", "session/exchange", "session/search", "transcript/redact"},
 }
 
 // forTests are packages that no running program imports, examples included: only

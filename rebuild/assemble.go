@@ -127,8 +127,19 @@ func (a *assembler) addPrompt(n *node) {
 }
 
 // addEnd shows as a user text that a turn ended without an answer. Otherwise the user
-// texts before and after the end would be one message.
+// texts before and after the end would be one message. A stop ends the calls of the last
+// answer.
 func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
+	if endText(end) == stopped {
+		for _, it := range slices.Backward(a.items) {
+			for _, c := range it.calls {
+				c.over = true
+			}
+			if it.answer {
+				break
+			}
+		}
+	}
 	last := len(a.items) - 1
 	for last >= 0 && a.items[last].ofPrompt() {
 		last--

@@ -89,6 +89,7 @@ type call struct {
 	item   *item
 	result *result
 	late   bool // its result is shown later, as a text
+	over   bool // a stop has ended its turn
 
 	status status // the actual one
 	told   status // the one that is shown

@@ -20,8 +20,8 @@ type Pending struct {
 	// Calls are the calls of the last answer without a result. Older calls without a
 	// result, but with a dispatch or a decision, come first. They occur if the
 	// conversation has continued while a call was held or waited for a late result. The
-	// history shows an error result for each call until the real one is appended. After a
-	// stop the calls that were not started are left out.
+	// history shows an error result for each call until the real one is appended. A stop
+	// ends the calls of its turn that were not started, even held and approved ones.
 	Calls []PendingCall `json:"calls,omitempty"`
 	// Queued are user texts that wait for the end of the turn.
 	Queued []Queued `json:"queued,omitempty"`
@@ -88,9 +88,6 @@ func (f *Fold) Pending() Pending {
 		p.Cut = last.cut && !halted
 	}
 	p.Calls = a.pendingCalls(last)
-	if halted || slices.ContainsFunc(items[spoken:], func(it *item) bool { return it.end() == stopped }) {
-		p.Calls = slices.DeleteFunc(p.Calls, func(c PendingCall) bool { return c.State == NotStarted })
-	}
 	var after []transcript.Block // user blocks since the last answer
 	for _, it := range items[spoken:] {
 		if it.end() == stopped {
@@ -133,7 +130,7 @@ func (a *assembler) pendingCalls(last *item) (calls []PendingCall) {
 		open = append(open, last.calls...)
 	}
 	for _, c := range open {
-		if c.result != nil || c.late || c.item == last && !c.kept() {
+		if c.result != nil || c.late || c.over && c.status.state != Dispatched || c.item == last && !c.kept() {
 			continue
 		}
 		calls = append(calls, PendingCall{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -36,16 +37,22 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 		return err
 	}
 	defer func() { _ = t.End() }() // the end of the process also ends the turn
-	if text == "" {
-		p, err := s.Pending(ctx)
-		if err != nil || !p.Owed {
+	if text != "" {
+		_, err = s.Append(ctx, transcript.UserText(text))
+	} else {
+		p, pendingErr := s.Pending(ctx)
+		if err = pendingErr; err != nil || !p.Owed && !p.Cut {
 			return err
 		}
 		a.say("Continuing the last turn.")
-	} else if _, err := s.Append(ctx, transcript.UserText(text)); err != nil {
+		if !p.Owed { // the last answer was cut
+			err = turn.Continue(ctx, s)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	if err := a.answer(ctx, s); err != nil {
+	if err := a.answer(ctx, t, s); err != nil {
 		return err
 	}
 	_, err = s.AfterTurn(ctx) // compacts the history if a compaction is due
@@ -53,16 +60,16 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 }
 
 // answer calls the model until it calls no more tools.
-func (a *agent) answer(ctx context.Context, s *session.Session) error {
+func (a *agent) answer(ctx context.Context, t *turn.Turn, s *session.Session) error {
 	for range maxRounds {
-		resp, err := guard.Do(ctx, &a.guard, s, a.ask)
-		// The received part of a cut answer is kept. An empty answer records that
-		// the turn failed or was cancelled, and was not killed: see run.
-		if resp == nil {
-			resp = &transcript.Response{StopReason: transcript.StopAborted, Message: transcript.Message{Role: transcript.RoleAssistant}}
+		resp, err := t.Ask(ctx, &a.guard, a, func(text string) { _, _ = io.WriteString(a.out, plain.Clean(text)) })
+		if resp != nil && resp.Message.Text() != "" {
+			_, _ = io.WriteString(a.out, "\n")
 		}
-		if _, saveErr := s.Append(context.WithoutCancel(ctx), resp); saveErr != nil {
-			return errors.Join(saveErr, err)
+		if resp == nil { // an empty answer records that the turn was not killed: see run
+			resp = &transcript.Response{StopReason: transcript.StopAborted, Message: transcript.Message{Role: transcript.RoleAssistant}}
+			_, saveErr := s.Append(context.WithoutCancel(ctx), resp)
+			err = errors.Join(saveErr, err)
 		}
 		if err != nil {
 			return err
@@ -89,16 +96,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	return fmt.Errorf("the model asked for tools %d times: an empty line lets it continue", maxRounds)
 }
 
-// ask calls the model once, and shows its answer as it arrives.
-func (a *agent) ask(ctx context.Context, call guard.Call) (*transcript.Response, error) {
-	if call.Attempt > 0 {
-		a.say("The request did not fit (%s) and is sent again; the answer shown so far is void.", call.Overflow.Kind)
-	}
-	resp, err := a.service.complete(ctx, call.Request, false, func(d wire.Delta) {
-		_, _ = io.WriteString(a.out, printable(d.Text))
-	})
-	if resp != nil && resp.Message.Text() != "" {
-		_, _ = io.WriteString(a.out, "\n")
-	}
-	return resp, err
+// Stream is the model of the conversation, for [turn.Turn.Ask].
+func (a *agent) Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+	return a.service.complete(ctx, req, false, show)
 }

@@ -193,31 +193,6 @@ func TestAnotherAPI(t *testing.T) {
 	})
 }
 
-// The next start continues the work of a killed program.
-func TestResume(t *testing.T) {
-	eachAPI(t, func(t *testing.T, api string) {
-		m := &guardtest.Model{}
-		c := testConfig(t, api, m)
-		call := guardtest.Tool("read", "{}")
-		withSession(t, c, func(s *session.Session) {
-			one, two := call, call
-			one.ID, two.ID = "toolu_1", "toolu_2"
-			_, err := s.Append(t.Context(), transcript.UserText("read both"), transcript.Response{
-				StopReason: transcript.StopToolUse, Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{one, two}},
-			}, transcript.ToolResult("toolu_2", "two"))
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-		contains(t, drive(t, c), "1 previous turns", "Continuing the last turn.", "two")
-		contains(t, string(m.Requests()[0].Body), "interrupted", `two"`)
-		if out := drive(t, c, ""); strings.Contains(out, "Going on") || m.Stats().Requests != 1 {
-			t.Errorf("it goes on again: %d requests\n%s", m.Stats().Requests, out)
-		}
-		valid(t, m)
-	})
-}
-
 // The calls of one answer run at the same time, and all results are there
 // before the next call of the model, in the order of the calls.
 func TestParallelTools(t *testing.T) {
@@ -344,8 +319,8 @@ func TestEmptyLine(t *testing.T) {
 		m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Unauthorized())}
 		c := testConfig(t, api, m)
 		contains(t, drive(t, c, "hello"), "> ", "Error: ", "401")
-		contains(t, drive(t, c), "The last turn has no answer.", "> \n")
-		contains(t, drive(t, c, "", ""), "The last turn has no answer.", "> ", "Continuing the last turn.", "hello\n")
+		contains(t, drive(t, c), "The last turn has no whole answer.", "> \n")
+		contains(t, drive(t, c, "", ""), "The last turn has no whole answer.", "> ", "Continuing the last turn.", "hello\n")
 		if out := drive(t, c, "", ""); strings.Contains(out, "no answer") || m.Stats().Requests != 2 {
 			t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
 		}

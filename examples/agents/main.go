@@ -31,10 +31,10 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/examples/internal/home"
+	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -125,8 +125,8 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error)
 	if err != nil {
 		return err
 	}
-	if pending.Owed && pending.Cut {
-		a.say("The last turn has no answer. An empty line lets the model continue.")
+	if pending.Cut {
+		a.say("The last turn has no whole answer. An empty line lets the model continue.")
 	} else if pending.Owed {
 		a.handle(ctx, s, "")
 	}
@@ -174,6 +174,11 @@ func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
 		config: c, service: service, out: out,
 		guard: guard.Guard{Model: c.model, System: system, MaxOutput: c.maxOutput, Window: c.window},
 	}
+	a.guard.Observe = func(_ context.Context, e guard.Event) {
+		if e.Kind == guard.EventRetry {
+			a.say("The request did not fit (%s) and is sent again; the answer shown so far is void.", e.Overflow.Kind)
+		}
+	}
 	for _, t := range slices.Concat(c.tools, recallTools(nil)) {
 		a.guard.Tools = append(a.guard.Tools, t.Tool)
 	}
@@ -209,14 +214,5 @@ func (a *agent) observe(ctx context.Context, e session.Event) context.Context {
 }
 
 func (a *agent) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.out, "  %s\n", printable(fmt.Sprintf(format, args...)))
-}
-
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, s)
+	_, _ = fmt.Fprintf(a.out, "  %s\n", plain.Clean(fmt.Sprintf(format, args...)))
 }

@@ -232,7 +232,7 @@ func TestOpenAITypedClient(t *testing.T) {
 			if resp.StopReason != transcript.StopToolUse || resp.Model != m.Name || resp.Usage.Input != 5 || resp.Usage.CacheRead != 11 || resp.Usage.Output != 7 {
 				t.Errorf("%s: the answer is %+v", name, resp)
 			}
-			if got, want := plain(resp), plain(ours); got != want {
+			if got, want := contentOf(resp), contentOf(ours); got != want {
 				t.Errorf("%s: the answer is\n%s\nwant\n%s", name, got, want)
 			}
 		}
@@ -240,8 +240,8 @@ func TestOpenAITypedClient(t *testing.T) {
 	})
 }
 
-// plain returns the content of an answer, without IDs of items.
-func plain(resp *transcript.Response) string {
+// contentOf returns the content of an answer, without IDs of items.
+func contentOf(resp *transcript.Response) string {
 	var sb strings.Builder
 	for _, b := range resp.Message.Content {
 		switch b := b.(type) {

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
-	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/session"
@@ -60,7 +57,11 @@ func (r *repl) help(context.Context, string) error {
 
 // greet shows where the conversation has stopped.
 func (r *repl) greet(ctx context.Context) error {
-	if err := ask.Recover(ctx, r.session); err != nil {
+	t, err := turn.TryBegin(ctx, r.session) // stores the text of a killed turn
+	if err == nil {
+		err = t.End()
+	}
+	if err != nil && !errors.Is(err, session.ErrBusy) {
 		return err
 	}
 	info, err := r.session.Info(ctx)
@@ -153,7 +154,7 @@ func (r *repl) usage(ctx context.Context, _ string) error {
 
 func (r *repl) shorten(ctx context.Context, arg string) (err error) {
 	o := r.compact
-	if o.Keep.Turns, err = strconv.Atoi(cmp.Or(arg, "1")); err != nil {
+	if o.Keep.Turns, err = plain.Turns(arg); err != nil {
 		return err
 	}
 	done, err := r.session.Compact(ctx, &o)
@@ -164,7 +165,7 @@ func (r *repl) shorten(ctx context.Context, arg string) (err error) {
 }
 
 func (r *repl) rewind(ctx context.Context, arg string) error {
-	n, err := strconv.Atoi(cmp.Or(arg, "1"))
+	n, err := plain.Turns(arg)
 	if err != nil {
 		return err
 	}

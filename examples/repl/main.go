@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/examples/internal/script"
@@ -47,7 +46,7 @@ type repl struct {
 	dir    string // of the store
 	key    string // of the conversation to continue
 	window int    // of the model, in tokens
-	model  ask.Model
+	model  turn.Model
 
 	store   *session.Store
 	session *session.Session
@@ -152,7 +151,7 @@ func (r *repl) turn(ctx context.Context, text string) (err error) {
 // answer asks the model, runs the called tools, and asks again.
 func (r *repl) answer(ctx context.Context, t *turn.Turn) error {
 	for range maxRounds {
-		resp, err := ask.Once(ctx, t, r.session, r.guard, r.model, func(text string) { fmt.Fprint(r.out, text) })
+		resp, err := t.Ask(ctx, r.guard, r.model, func(text string) { fmt.Fprint(r.out, text) })
 		fmt.Fprintln(r.out)
 		if err != nil || len(resp.Message.ToolCalls()) == 0 {
 			return err

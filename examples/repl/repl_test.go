@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -154,7 +154,7 @@ func TestFlags(t *testing.T) {
 
 // A cancelled answer of the script ends with the shown part.
 func TestScriptIsAModel(t *testing.T) {
-	var m ask.Model = script.Model{}
+	var m turn.Model = script.Model{}
 	ctx, cancel := context.WithCancel(t.Context())
 	answer, err := m.Stream(ctx, transcript.Request{Messages: []transcript.Message{transcript.UserText("hello")}}, func(d wire.Delta) {
 		if d.Text == "said " {

@@ -226,7 +226,7 @@ func everyFault(t testing.TB, open storetest.Opener, i int, sticky bool, step, l
 // the second, until a run ends before the call; once, and for good.
 func TestEveryCallFails(t *testing.T) {
 	t.Parallel()
-	step := storetest.Extent(*storetest.Faults, 167, 11, 1)
+	step := storetest.Extent(*storetest.Faults, 835/storetest.Few(5), 11, 1)
 	for i, wl := range workloads {
 		if wl.Name == "large" {
 			continue

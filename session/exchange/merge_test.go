@@ -172,7 +172,8 @@ func TestMergeFails(t *testing.T) {
 	ofA, ofB := contents(t, want), contents(t, b)
 	merged(t, b, want)
 	errDisk := errors.New("the disk is full")
-	for fail, failed := 1, true; failed; fail++ {
+	step := 4 / storetest.Few(4)
+	for fail, failed := 1, true; failed; fail += step {
 		writes := 0
 		armed := false
 		failed = false

@@ -219,12 +219,12 @@ func TestHostileNames(t *testing.T) {
 		"On%65", "one.jsonl", "one%00", "..", "%2e%2e", "..%2fone", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "one%2f", "one%20", "one%0a", "%c0%ae", "C:%5cone",
 		"con", "one:x", strings.Repeat("x", 5000), "%F0%9F%A6%84", "%1b%5b2J", "*", "-", ".", "~",
 	}
-	for _, r := range sv.Routes() {
+	for i, r := range sv.Routes() {
 		if !isOfSession(r) {
 			continue
 		}
-		for _, name := range names {
-			if creates(r) && slices.Contains(valid, name) {
+		for j, name := range names {
+			if creates(r) && slices.Contains(valid, name) || testing.Short() && (i+j)%3 > 0 {
 				continue
 			}
 			req := target{"main", name, "e"}.fill(t, ts.URL, r)

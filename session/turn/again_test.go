@@ -2,6 +2,7 @@ package turn_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,9 +34,7 @@ func texts(t *testing.T, s *session.Session) (all []string) {
 // After a cut answer the model can be asked again, or to go on.
 func TestRetryAndContinue(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
 	storetest.Add(t, s, transcript.UserText("q1"))
 	require.ErrorIs(t, turn.Continue(t.Context(), s), session.ErrConflict)
@@ -66,9 +65,7 @@ func TestRetryAndContinue(t *testing.T) {
 // A tool that may have run is not taken back.
 func TestRetryAfterATool(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("q"))
 	ids := storetest.Add(t, s, cut("half", transcript.ToolCallBlock{ID: "c", Name: "n", Input: []byte("{}")}))
 	storetest.Add(t, s, transcript.Dispatch{Call: ids[len(ids)-1], CallID: "c"})
@@ -79,9 +76,7 @@ func TestRetryAfterATool(t *testing.T) {
 // An answer after a compaction is taken back as well, even if nothing else is kept.
 func TestRetryBehindACompaction(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	ids := storetest.Add(t, s, transcript.UserText("q1"), transcript.AssistantText("a1"), transcript.UserText("q2"))
 	storetest.Add(t, s, transcript.Compaction{Summary: "s", CoversTo: ids[1], FirstKept: ids[2]})
 	storetest.Add(t, s, cut("half"))
@@ -93,9 +88,7 @@ func TestRetryBehindACompaction(t *testing.T) {
 // A system prompt and tools after the cut answer stay in force.
 func TestRetryKeepsPrompts(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("q"))
 	storetest.Add(t, s, cut("half"))
 	storetest.Add(t, s, transcript.System{Text: "prompt"}, transcript.Tools{Names: []string{"read"}})
@@ -113,9 +106,7 @@ func TestRetryKeepsPrompts(t *testing.T) {
 // A hide after the cut answer stays in force; a later one that is taken back does not.
 func TestRetryKeepsHides(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	ids := storetest.Add(t, s, transcript.UserText("bad image"), transcript.AssistantText("a1"), transcript.UserText("q2"))
 	half := storetest.Add(t, s, cut("half"))
 	_, err := turn.Hide(t.Context(), s, ids[0])
@@ -138,9 +129,7 @@ func TestRetryKeepsHides(t *testing.T) {
 // same one. It must not report success and leave the answer.
 func TestRetryOfOneAppend(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("q1"), cut("half"))
 	require.ErrorIs(t, turn.Retry(t.Context(), s), session.ErrConflict)
 	require.Equal(t, []string{"q1", "half"}, texts(t, s))
@@ -210,6 +199,47 @@ func TestStopBetweenTools(t *testing.T) {
 		require.Empty(t, p.Calls)
 		require.Equal(t, text != "", p.Owed)
 		require.NoError(t, turn.RunTools(t.Context(), s, 1, func(context.Context, rebuild.PendingCall) (transcript.Message, error) {
+			require.Fail(t, "a tool of a stopped turn")
+			return transcript.Message{}, nil
+		}))
+	}
+}
+
+// A stop ends the calls of its turn that have not started, whatever was decided. A decision
+// after the stop comes too late. A started call and one of an earlier turn still wait.
+func TestStopEndsDecisions(t *testing.T) {
+	ctx := t.Context()
+	st := storetest.Open(t, t.TempDir(), nil)
+	defer storetest.Close(t, st)
+	s := storetest.Load(t, st, storetest.CLI)
+	entryOf := func(id string) string {
+		p, err := s.Pending(ctx)
+		require.NoError(t, err)
+		return p.Calls[slices.IndexFunc(p.Calls, func(c rebuild.PendingCall) bool { return c.Call.ID == id })].Entry
+	}
+	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "earlier"))
+	require.NoError(t, turn.Decide(ctx, s, entryOf("earlier"), transcript.Hold, "", ""))
+	storetest.Add(t, s, transcript.UserText("Why?"), storetest.Answer("Because."), transcript.UserText("go on"))
+	storetest.Add(t, s, storetest.Answer("", "held", "approved", "started", "none"))
+	held, none := entryOf("held"), entryOf("none")
+	require.NoError(t, turn.Decide(ctx, s, held, transcript.Hold, "", ""))
+	require.NoError(t, turn.Decide(ctx, s, entryOf("approved"), transcript.Approve, "ana", ""))
+	require.NoError(t, turn.Dispatch(ctx, s, entryOf("started")))
+	storetest.Add(t, s, transcript.Interrupt{Ended: "stopped"})
+	require.ErrorIs(t, turn.Decide(ctx, s, held, transcript.Approve, "ana", ""), session.ErrConflict)
+	storetest.Add(t, s, transcript.Decision{Call: none, CallID: "none", Verdict: transcript.Approve}) // by another program
+	for _, items := range [][]transcript.Item{nil, {transcript.UserText("next")}, {storetest.Answer("Well.")}} {
+		if items != nil {
+			storetest.Add(t, s, items...)
+		}
+		p, err := s.Pending(ctx)
+		require.NoError(t, err)
+		var calls []string
+		for _, c := range p.Calls {
+			calls = append(calls, c.Call.ID+" "+string(c.State))
+		}
+		require.Equal(t, []string{"earlier held", "started dispatched"}, calls)
+		require.NoError(t, turn.RunTools(ctx, s, 1, func(context.Context, rebuild.PendingCall) (transcript.Message, error) {
 			require.Fail(t, "a tool of a stopped turn")
 			return transcript.Message{}, nil
 		}))

@@ -2,14 +2,14 @@
 // decisions and queued texts that survive a kill. It is written over the public API of
 // package session.
 //
-// Most programs need [RunTools], and with streams [Begin], [Turn.Draft] and [Turn.End]:
+// Most programs need [RunTools], and with streams [Begin], [Turn.Ask] and [Turn.End]:
 //
 //	t, err := turn.Begin(ctx, s) // no other turn runs; a killed one has its streamed text
 //	defer t.End()
-//	draft := t.Draft(api, model, call.Made) // in guard.Do, for each try
-//	err = draft.Write(ctx, text)            // for each text of the stream
-//	_, err = draft.Finish(ctx, answer)
-//	err = turn.RunTools(ctx, s, 4, run) // and ask the model again
+//	answer, err := t.Ask(ctx, g, model, show) // streams, and stores the answer
+//	err = turn.RunTools(ctx, s, 4, run)       // and ask the model again
+//
+// [Turn.Draft] keeps the text of a stream that Ask cannot read.
 //
 // The [Tool] run returns a message such as transcript.ToolResult(call.Call.ID, output).
 // Begin takes the lock by [session.Session.LockTurn]. A program that does not stream appends

@@ -9,7 +9,6 @@ import (
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -69,9 +68,7 @@ func TestDraft(t *testing.T) {
 // cannot be committed any more.
 func TestDraftOfARewoundTurn(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("one"), transcript.AssistantText("two"))
 	before := storetest.History(t, s)
 	asked := storetest.Add(t, s, transcript.UserText("three"))[0]
@@ -113,9 +110,7 @@ func TestLateDraft(t *testing.T) {
 // A discarded draft is in no history and cannot continue.
 func TestDiscardedDraft(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("one"))
 	tn := begin(t, s)
 	for _, text := range []string{"half", ""} { // one without a text leaves no line
@@ -147,9 +142,7 @@ func TestDiscardedDraft(t *testing.T) {
 // A draft replaces the one before with its first text or its end.
 func TestReplacedDraft(t *testing.T) {
 	t.Parallel()
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	one := transcript.Made{After: storetest.Add(t, s, transcript.UserText("one"))[0]}
 	tn := begin(t, s)
 	open := func() string { return storetest.WholeFold(t, s, rebuild.SummaryUser).Standing().Draft.Text }

@@ -10,8 +10,6 @@ import (
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/internal/storetest"
-	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
 )
@@ -21,9 +19,7 @@ import (
 func TestVoidAttempt(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {
-		st := session.OpenDriver(memdriver.New(nil), nil)
-		defer storetest.Close(t, st)
-		s := storetest.Load(t, st, storetest.CLI)
+		s := fresh(t)
 		for range 6 {
 			storetest.Add(t, s, transcript.UserText(strings.Repeat("question ", 300)), storetest.Answer(strings.Repeat("answer ", 300)))
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/guard/httpclient"
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/turn"
 	"github.com/convolog/convolog/transcript"
@@ -24,7 +23,7 @@ type agent struct {
 	guard *guard.Guard // the system prompt, the tools and the window; nil has none
 	model *httpclient.Client
 	run   turn.Tool
-	show  func(ctx context.Context, text string)
+	show  func(text string) // nil shows nothing
 }
 
 var errStopped = errors.New("stopped by the user")
@@ -110,39 +109,11 @@ func (a agent) work(ctx context.Context, t *turn.Turn, s *session.Session) (rebu
 			return pending.Waits(), nil // a person, a tool, or the user is next
 		}
 		late = len(pending.Calls)
-		if err := a.ask(ctx, t, s); err != nil {
+		if _, err := t.Ask(ctx, a.guard, a.model, a.show); err != nil {
 			return "", err
 		}
 	}
 }
-
-// ask asks the model once and stores its answer, even one that an error or a stop has cut.
-func (a agent) ask(ctx context.Context, t *turn.Turn, s *session.Session) error {
-	var draft *turn.Draft
-	answer, err := guard.Do(ctx, a.guard, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		draft = t.Draft("anthropic", "m", c.Made)
-		answer, err := a.model.Stream(ctx, c.Request, func(d wire.Delta) {
-			if err := errors.Join(draft.Write(ctx, d.Text), draft.Flush(ctx)); err != nil {
-				cancel(err) // ends the stream
-				return
-			}
-			a.show(ctx, d.Text) // it is stored
-		})
-		return answer, errors.Join(err, context.Cause(ctx))
-	})
-	save := context.WithoutCancel(ctx)
-	if answer != nil {
-		_, saveErr := draft.Finish(save, answer)
-		err = errors.Join(err, saveErr)
-	} else if draft != nil { // no part came
-		err = errors.Join(err, draft.Discard(save))
-	}
-	return err
-}
-
-func silent(context.Context, string) {}
 
 // offline makes a client of a scripted model.
 func offline(rule guardtest.Rule) *httpclient.Client {
@@ -172,7 +143,7 @@ func ExampleDecide_loop() {
 		log.Fatal(err)
 	}
 	g := &guard.Guard{System: "You book hotels.", Window: 200_000, Tools: []transcript.Tool{{Name: "reserve"}, {Name: "pay"}}}
-	hotel := agent{g, m, run, silent}
+	hotel := agent{g, m, run, nil}
 	wait, err := hotel.reply(ctx, s, "") // at each start of the program
 	fmt.Println("waits for:", wait, err)
 	for a, err := range turn.Approvals(ctx, s.Store(), nil) { // the inbox
@@ -271,7 +242,7 @@ func Example_subAgentFinished() {
 		fmt.Println("running", c.Call.Name)
 		return transcript.ToolResult(c.Call.ID, "paid"), nil
 	}
-	travel := agent{nil, m, pay, silent}
+	travel := agent{nil, m, pay, nil}
 
 	tn, err := turn.Begin(ctx, s) // before Pending, until the turn ends
 	if err != nil {
@@ -315,18 +286,18 @@ func Example_stop() {
 	ctx := context.Background()
 	s, done := load(ctx)
 	defer done()
-	a := agent{model: offline(guardtest.Always(guardtest.Say("Once upon a time.")))}
-	a.show = func(answering context.Context, _ string) {
-		if _, err := s.Append(ctx, transcript.Interrupt{By: "anna"}); err != nil {
-			log.Fatal(err)
-		}
+	rule := guardtest.Always(guardtest.Say("Once upon a time."))
+	a := agent{model: offline(rule)}
+	a.model.HTTP.Transport.(*guardtest.Model).Pace = func(answering context.Context) error {
+		_, err := s.Append(ctx, transcript.Interrupt{By: "anna"})
 		<-answering.Done() // reply has noticed it
+		return errors.Join(err, answering.Err())
 	}
 	_, err := a.reply(ctx, s, "Tell me a story.")
 	fmt.Println(err)
 	pending, err := s.Pending(ctx)
 	fmt.Println("owed:", pending.Owed, "cut:", pending.Cut, err)
-	a.show = func(_ context.Context, text string) { fmt.Print(text) }
+	a.model, a.show = offline(rule), func(text string) { fmt.Print(text) }
 	_, err = a.reply(ctx, s, "Tell me another one.")
 	fmt.Println("", err)
 	// Output:
@@ -346,7 +317,7 @@ func Example_lineWhileCallWaits() {
 	look := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 		return transcript.ToolResult(c.Call.ID, "a pool"), nil
 	}
-	a := agent{nil, m, look, func(_ context.Context, text string) { fmt.Print(text) }}
+	a := agent{nil, m, look, func(text string) { fmt.Print(text) }}
 	for _, line := range []string{"Book the hotel.", "Has it a pool?", ""} {
 		wait, err := a.reply(ctx, s, line)
 		fmt.Println("- waits for:", wait, err)
@@ -380,7 +351,7 @@ func Example_cutWhileCallWaits() {
 	run := func(_ context.Context, c rebuild.PendingCall) (transcript.Message, error) {
 		return transcript.ToolResult(c.Call.ID, "paid"), nil
 	}
-	a := agent{nil, offline(guardtest.Always(guardtest.Say("a pool."))), run, silent}
+	a := agent{nil, offline(guardtest.Always(guardtest.Say("a pool."))), run, nil}
 	wait, err := a.reply(ctx, s, "")
 	fmt.Printf("waits for: %q %v\n", wait, err)
 	history, err := s.History(ctx)
@@ -427,7 +398,7 @@ func Example_subAgentKilled() {
 	}
 	defer func() { _ = tn.End() }()
 	model := offline(guardtest.Always(guardtest.Say("The hotel may be reserved.")))
-	if err := finish(ctx, s, agent{nil, model, nil, silent}); err != nil {
+	if err := finish(ctx, s, agent{nil, model, nil, nil}); err != nil {
 		log.Fatal(err)
 	}
 	pending, err := s.Pending(ctx)

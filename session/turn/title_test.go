@@ -139,9 +139,7 @@ func TestRetitleFails(t *testing.T) {
 		}
 		return "half", errors.New("no connection")
 	}}
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText(strings.Repeat("long ", 10_000)))
 	storetest.Talk(t, s, 0, 20)
 	titles := turn.Titles(failing)
@@ -155,9 +153,7 @@ func TestRetitleFails(t *testing.T) {
 
 // A Titler gets messages with a text, the first and the last ones.
 func TestRetitleMessages(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	storetest.Add(t, s, transcript.UserText("read"))
 	storetest.Add(t, s, storetest.Answer("", "c"))
 	storetest.Add(t, s, transcript.ToolResult("c", "a result"))

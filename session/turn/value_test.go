@@ -67,9 +67,7 @@ func TestValuesListed(t *testing.T) {
 
 // The limit is for all values together, and a value that is replaced does not count.
 func TestValuesTogether(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	defer storetest.Close(t, st)
-	s := storetest.Load(t, st, storetest.CLI)
+	s := fresh(t)
 	set := func(name string, size int) error {
 		return storetest.ErrOf(turn.SetValue(t.Context(), s, name, json.RawMessage(strings.Repeat("1", size)), ""))
 	}

@@ -26,7 +26,6 @@ import (
 
 	"github.com/convolog/convolog/examples/convolog/internal/chat"
 	"github.com/convolog/convolog/examples/convolog/internal/postgres"
-	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/home"
 	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/guard"
@@ -34,6 +33,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/search"
+	"github.com/convolog/convolog/session/turn"
 )
 
 func main() {
@@ -94,7 +94,7 @@ func find(ctx context.Context, store *session.Store, name string) (*session.Sess
 }
 
 // connect returns a client and its guard.
-func connect(model string) (ask.Model, *guard.Guard) {
+func connect(model string) (turn.Model, *guard.Guard) {
 	if model == "" {
 		return script.Model{Pace: 25 * time.Millisecond}, &guard.Guard{}
 	}

@@ -2,6 +2,7 @@
 package plain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -74,4 +75,13 @@ func Cut(text string, n int) string {
 		return string(runes[:n]) + "..."
 	}
 	return text
+}
+
+// Turns returns the number of turns in the argument of a command, or 1 without one.
+func Turns(arg string) (int, error) {
+	n, err := strconv.Atoi(cmp.Or(arg, "1"))
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is not a number of turns", arg)
+	}
+	return n, nil
 }

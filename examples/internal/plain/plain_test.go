@@ -34,3 +34,16 @@ func TestHostileTexts(t *testing.T) {
 	m := transcript.UserText("日本\n語 " + string(bytes.Repeat([]byte("x"), 300)))
 	require.Equal(t, "  [user] 日本 語 "+string(bytes.Repeat([]byte("x"), 195))+"...\n", plain.Message(m))
 }
+
+// A number of turns is not negative.
+func TestTurns(t *testing.T) {
+	for arg, want := range map[string]int{"": 1, "0": 0, "12": 12, "x": -1, "-3": -1, "99999999999999999999": -1} {
+		n, err := plain.Turns(arg)
+		if want < 0 {
+			require.EqualError(t, err, fmt.Sprintf("%q is not a number of turns", arg))
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+}

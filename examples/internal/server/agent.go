@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/remember"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
@@ -59,7 +58,7 @@ func (a *agent) respond(ctx context.Context, s *session.Session, t *turn.Turn) e
 		g.System += "\n\n" + prompt
 	}
 	for range maxRounds {
-		answer, err := ask.Once(ctx, t, s, &g, a.model, nil) // clients are shown the draft
+		answer, err := t.Ask(ctx, &g, a.model, nil) // clients are shown the draft
 		if err != nil || len(answer.Message.ToolCalls()) == 0 {
 			return err
 		}

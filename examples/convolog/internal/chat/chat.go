@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/examples/internal/ask"
 	"github.com/convolog/convolog/examples/internal/plain"
 	"github.com/convolog/convolog/examples/internal/script"
 	"github.com/convolog/convolog/guard"
@@ -32,7 +31,7 @@ const maxRounds = 30
 type Chat struct {
 	Store   *session.Store
 	Session *session.Session
-	Model   ask.Model
+	Model   turn.Model
 	Guard   *guard.Guard // needs no prompt and no tools
 	out     output
 }
@@ -94,7 +93,11 @@ func (c *Chat) note(format string, args ...any) { c.out.lines("  " + fmt.Sprintf
 
 // greet shows where the conversation has stopped.
 func (c *Chat) greet(ctx context.Context) {
-	if err := ask.Recover(ctx, c.Session); err != nil {
+	t, err := turn.TryBegin(ctx, c.Session) // stores the text of a killed turn
+	if err == nil {
+		err = t.End()
+	}
+	if err != nil && !errors.Is(err, session.ErrBusy) {
 		c.note("Error: %v", err)
 	}
 	info, err := c.Session.Info(ctx)
@@ -151,7 +154,7 @@ func (c *Chat) turn(ctx context.Context, text string) (err error) {
 		}
 	}
 	for range maxRounds {
-		answer, err := ask.Once(ctx, t, c.Session, c.Guard, c.Model, c.out.part)
+		answer, err := t.Ask(ctx, c.Guard, c.Model, c.out.part)
 		c.out.end()
 		if answer != nil && answer.StopReason == transcript.StopMaxTokens {
 			c.note("The answer was cut at its limit of %s tokens.", plain.Thousands(answer.Usage.Output))

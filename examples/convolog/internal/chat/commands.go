@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/convolog/convolog/compact"
@@ -107,7 +106,7 @@ func (c *Chat) change(ctx context.Context, text string) error {
 }
 
 func (c *Chat) rewind(ctx context.Context, arg string) error {
-	n, err := strconv.Atoi(cmp.Or(arg, "1"))
+	n, err := plain.Turns(arg)
 	if err != nil {
 		return err
 	}
@@ -142,7 +141,7 @@ func (c *Chat) context(ctx context.Context, _ string) error {
 }
 
 func (c *Chat) compact(ctx context.Context, arg string) error {
-	n, err := strconv.Atoi(cmp.Or(arg, "1"))
+	n, err := plain.Turns(arg)
 	if err != nil {
 		return err
 	}

@@ -98,8 +98,8 @@ func commands() []command {
 const about = `convolog shows and maintains conversations in a folder, in a database or over
 HTTP.
 
-SESSION is an ID, its end, its beginning, or a key. With --json a command prints
-JSON: its help has the form, and errors are {"error":"...","exit":1}.
+SESSION is a key, an ID, or 4 letters of its end or beginning. With --json a
+command prints JSON: its help has the form; errors are {"error":"...","exit":1}.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 doctor has findings`
 
 // root returns the program as a command of cobra, for a command line.

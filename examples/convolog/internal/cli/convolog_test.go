@@ -130,7 +130,7 @@ func script(sh *shell) [][]string {
 		{"new-without", "session", "new", "--id", "beta"},
 		{"add", "session", "add-message", "alpha", "--role", "user", "--content", "What does a week in Porto cost?"},
 		{"list-waits", "session", "list", "--waits"},
-		{"add-answer", "--json", "session", "add-message", "--content", "About 900 euros.", "al", "--role=assistant"},
+		{"add-answer", "--json", "session", "add-message", "--content", "About 900 euros.", "alph", "--role=assistant"},
 		{"add-stdin", "session", "add-message", "main:cli:user", "--role", "user", "--content", "-"},
 		{"list", "session", "list"},
 		{"list-one", "session", "list", "--limit", "1", "--owner", "alice"},

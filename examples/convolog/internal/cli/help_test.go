@@ -130,7 +130,7 @@ func TestNonsense(t *testing.T) {
 
 func nonsense(t *testing.T, sh *shell, worded bool) {
 	sh.must(0, "session", "new", "--id", "alpha")
-	sh.must(0, "session", "new", "--id", "alpine")
+	sh.must(0, "session", "new", "--id", "alphabet")
 	before := snapshot(t, filepath.Join(sh.dir, "agents", "main", "sessions"))
 	for _, c := range []struct {
 		code int
@@ -159,7 +159,8 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 		{exitUsage, "key", []string{"session", "new", "no key"}},
 		{exitUsage, "no --to", []string{"convert", "a", "b"}},
 		{exitAbsent, "no session has", []string{"session", "show", "beta"}},
-		{exitAbsent, "alpine", []string{"session", "show", "al"}},
+		{exitAbsent, "alphabet", []string{"session", "show", "alph"}},
+		{exitAbsent, "4 letters", []string{"session", "show", "alp"}},
 		{exitAbsent, "no such file", []string{"import", filepath.Join(sh.dir, "nowhere")}},
 		{exitAbsent, "no session has", []string{"session", "show", "../alpha"}},
 		{exitAbsent, "", []string{"session", "fork", "alpha", "nowhere"}},

@@ -55,7 +55,7 @@ func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
 			return ref, absent("session %s is in the trash: convolog session restore %s brings it back", i.ID, i.ID)
 		}
 	}
-	return ref, absent("no session has the ID or the key %q, or an ID that begins or ends with it", name)
+	return ref, absent("no session has the ID or the key %q, or an ID that begins or ends with it (4 letters or more)", name)
 }
 
 // sessionsNamed returns the current session of a key, or else the sessions with the ID or
@@ -74,9 +74,10 @@ func sessionsNamed(infos []session.Info, name string) (found []session.Info) {
 	return found
 }
 
-// begunOrEnded reports whether an ID begins or ends with name. A short end fits by chance.
+// begunOrEnded reports whether an ID begins or ends with name, which has at least 4 letters:
+// a shorter one fits by chance.
 func begunOrEnded(id, name string) bool {
-	return strings.HasPrefix(id, name) || len(name) > 3 && strings.HasSuffix(id, name)
+	return len(name) > 3 && (strings.HasPrefix(id, name) || strings.HasSuffix(id, name))
 }
 
 func newSession(ctx context.Context, c *call) error {

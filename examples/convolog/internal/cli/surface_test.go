@@ -457,12 +457,12 @@ func TestDeleteAsks(t *testing.T) {
 			require.Contains(t, errs, "Delete alpha for good? [y/N]")
 			sh.in = ""
 			sh.must(0, "session", "delete", "beta", "--now", "--yes")
-			sh.must(0, "session", "delete", "gam")
+			sh.must(0, "session", "delete", "gamm")
 			require.Zero(t, left())
-			_, errs, code = sh.run("session", "show", "gam")
+			_, errs, code = sh.run("session", "show", "gamm")
 			require.Equal(t, exitAbsent, code)
 			require.Contains(t, errs, "session gamma is in the trash: convolog session restore gamma")
-			sh.must(0, "session", "restore", "gam")
+			sh.must(0, "session", "restore", "gamm")
 			sh.must(0, "session", "delete", "gamma")
 			sh.screen = false
 			for _, args := range []string{"session delete gamma --now", "erase gamma"} {

@@ -1,4 +1,4 @@
-package ask
+package turn_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -31,13 +32,13 @@ func (d dying) Stream(_ context.Context, _ transcript.Request, show func(wire.De
 }
 
 // The next process has the text of an answer that a kill has cut, once.
-func TestKilled(t *testing.T) {
+func TestAskKilled(t *testing.T) {
 	const folder = "TEST_KILLED_IN"
 	long := strings.Repeat("word ", 1000)
 	dir, child := os.LookupEnv(folder)
 	if !child {
 		dir = t.TempDir()
-		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilled$")
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAskKilled$")
 		again.Env = append(os.Environ(), folder+"="+dir)
 		out, _ := again.CombinedOutput()
 		require.Equal(t, 3, again.ProcessState.ExitCode(), string(out))
@@ -52,23 +53,27 @@ func TestKilled(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.Append(t.Context(), transcript.UserText("go"))
 		require.NoError(t, err)
-		_, err = Once(t.Context(), held, s, &guard.Guard{}, dying{long}, nil)
+		_, err = held.Ask(t.Context(), &guard.Guard{Model: "m"}, dying{long}, nil)
 		require.NoError(t, err)
 	}
-	for range 2 {
-		require.NoError(t, Recover(t.Context(), s))
-	}
+	held, err := turn.Begin(t.Context(), s)
+	require.NoError(t, err)
+	require.NoError(t, held.End())
 	h, err := s.History(t.Context())
 	require.NoError(t, err)
 	require.Len(t, h.Messages, 2)
 	require.Equal(t, long, h.Messages[1].Text())
+	var model string
+	for e, err := range s.Entries(t.Context(), "") {
+		require.NoError(t, err)
+		if m, ok := e.Body.(transcript.MessageLine); ok {
+			model += m.Model
+		}
+	}
+	require.Equal(t, "m", model)
 	p, err := s.Pending(t.Context())
 	require.NoError(t, err)
 	require.True(t, p.Cut)
-	held, err := turn.Begin(t.Context(), s)
-	require.NoError(t, err)
-	require.NoError(t, Recover(t.Context(), s)) // the running turn has the lock
-	require.NoError(t, held.End())
 }
 
 // scripted is a model that shows a text, and then calls next.
@@ -80,10 +85,11 @@ type scripted struct {
 func (m scripted) Stream(ctx context.Context, _ transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
 	show(wire.Delta{Text: m.text})
 	m.next(ctx)
+	show(wire.Delta{Text: "late"}) // ctx has ended
 	return &transcript.Response{Message: transcript.AssistantText(m.text), StopReason: transcript.StopAborted}, ctx.Err()
 }
 
-// once asks a model in a new session, and returns the session and the error of Once.
+// once asks a model in a new session, and returns the session and the error of Ask.
 func once(t *testing.T, o *session.Options, text string, next func(ctx context.Context, s *session.Session)) (*session.Session, error) {
 	t.Helper()
 	store := session.OpenDriver(memdriver.New(nil), o)
@@ -97,7 +103,7 @@ func once(t *testing.T, o *session.Options, text string, next func(ctx context.C
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err = Once(ctx, held, s, &guard.Guard{}, scripted{text, func(ctx context.Context) { next(ctx, s); cancel() }}, nil)
+	_, err = held.Ask(ctx, nil, scripted{text, func(ctx context.Context) { next(ctx, s); cancel() }}, func(text string) { require.NotEqual(t, "late", text) })
 	return s, err
 }
 
@@ -117,7 +123,7 @@ func drafts(t *testing.T, s *session.Session) (text string) {
 func TestFlushedInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := once(t, nil, "one burst", func(_ context.Context, s *session.Session) {
-			time.Sleep(often + 1)
+			time.Sleep(time.Second/4 + 1)
 			synctest.Wait()
 			require.Equal(t, "one burst", drafts(t, s))
 		})
@@ -166,4 +172,31 @@ func TestStoppedAfterARewind(t *testing.T) {
 	})
 	require.ErrorIs(t, err, session.ErrConflict)
 	require.NotErrorIs(t, err, context.Canceled)
+}
+
+// void shows a text, and has no answer after all.
+type void struct{ err error }
+
+func (v void) Stream(_ context.Context, _ transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+	show(wire.Delta{Text: strings.Repeat("word ", 1000)})
+	return nil, v.err
+}
+
+// Without an answer the text that was flushed is in no history, now or after a kill.
+func TestAskWithoutAnAnswer(t *testing.T) {
+	s := fresh(t)
+	storetest.Add(t, s, transcript.UserText("go"))
+	for range 2 {
+		held, err := turn.Begin(t.Context(), s)
+		require.NoError(t, err)
+		broken := errors.New("broken")
+		answer, err := held.Ask(t.Context(), nil, void{broken}, nil)
+		require.ErrorIs(t, err, broken)
+		require.Nil(t, answer)
+		require.NoError(t, held.End())
+		require.Contains(t, drafts(t, s), "word")
+		h, err := s.History(t.Context())
+		require.NoError(t, err)
+		require.Len(t, h.Messages, 1)
+	}
 }
