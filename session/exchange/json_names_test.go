@@ -64,6 +64,7 @@ var leaving = map[string]any{
 	"transcript.Carried":     transcript.Carried{},
 	"transcript.Entry":       transcript.Entry{},
 	"transcript.Record":      transcript.Record{},
+	"transcript.Response":    transcript.Response{},
 	"memory.Chapter":         memory.Chapter{},
 	"memory.Committed":       memory.Committed{},
 	"memory.Stats":           memory.Stats{},
@@ -73,7 +74,6 @@ var leaving = map[string]any{
 
 	"an argument of Observe": session.Event{},
 	"an error":               search.AmbiguousError{},
-	"an argument of Respond": transcript.Response{},
 }
 
 // Every type that an exported function or method returns is one of leaving.
