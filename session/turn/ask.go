@@ -32,7 +32,7 @@ const often = 250 * time.Millisecond
 func (t *Turn) Ask(ctx context.Context, g *guard.Guard, m Model, show func(text string)) (*transcript.Response, error) {
 	var draft *Draft
 	answer, err := guard.Do(ctx, g, t.s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
-		draft = t.Draft("", c.Request.Model, c.Made)
+		draft = t.Draft("", c.Model, c.Made)
 		return draft.receive(ctx, c.Request, m, show)
 	})
 	save := context.WithoutCancel(ctx)

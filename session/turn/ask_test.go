@@ -63,14 +63,14 @@ func TestAskKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, h.Messages, 2)
 	require.Equal(t, long, h.Messages[1].Text())
-	var model string
+	var model strings.Builder
 	for e, err := range s.Entries(t.Context(), "") {
 		require.NoError(t, err)
 		if m, ok := e.Body.(transcript.MessageLine); ok {
-			model += m.Model
+			model.WriteString(m.Model)
 		}
 	}
-	require.Equal(t, "m", model)
+	require.Equal(t, "m", model.String())
 	p, err := s.Pending(t.Context())
 	require.NoError(t, err)
 	require.True(t, p.Cut)
