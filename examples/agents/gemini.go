@@ -91,7 +91,7 @@ func requestConfig(format gemini.Format, req transcript.Request) (*genai.Generat
 		members[name] = value
 	}
 	return &genai.GenerateContentConfig{
-		AutomaticContinuation: genai.Ptr(false),
+		AutomaticContinuation: new(false),
 		HTTPOptions: &genai.HTTPOptions{
 			ExtrasRequestProvider: func(map[string]any) map[string]any { return members },
 		},
