@@ -171,10 +171,14 @@ func addForm[B Body](members func(*B, *codec)) {
 	var zero B
 	forms[zero.kind()] = form{
 		decode: func(c codec, kind string, e Entry) (codec, Entry) {
-			var b B
-			c.line(kind, &e, nil, func() { members(&b, &c) })
-			e.Body = b
-			return c, e
+			d := &struct { // one allocation
+				c codec
+				e Entry
+				b B
+			}{c: c, e: e}
+			d.c.line(kind, &d.e, nil, func() { members(&d.b, &d.c) })
+			d.e.Body = d.b
+			return d.c, d.e
 		},
 		encode: func(c codec, body Body) codec {
 			b, _ := body.(B)
