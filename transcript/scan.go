@@ -86,7 +86,7 @@ func ScanBackward(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record
 // and the offset of the first. It must accept several lines if it accepts any of
 // them; it is then called for each alone. Lines come from the last to the first,
 // each only when the loop has taken the later records. Keep must not retain or
-// modify them. Lines above ScanOptions.maxLine are left out.
+// modify them. Lines above ScanOptions.MaxLine are left out.
 func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
 	o := opts.resolve()
 	return o.records(linesBackward(r, o.From, size, o.MaxLine, keep), 1, true)

@@ -11,7 +11,7 @@ import (
 // siftPart, because some loops only want the last line. If keep accepts a block, it is
 // tried on parts of about siftPart bytes and then on single lines.
 const (
-	siftBlock = 256 << 10
+	siftBlock = 64 << 10
 	siftPart  = 8 << 10
 )
 
@@ -109,7 +109,10 @@ func (s *sifter) read(offset, n int64) ([]byte, error) {
 // sift yields the accepted lines of a block. It reports whether the loop
 // continues.
 func (s *sifter) sift(block []byte, start int64, yield func(line, error) bool) bool {
-	if !s.wants(block, start) {
+	switch {
+	case s.keep == nil:
+		return s.lines(block, start, yield)
+	case !s.wants(block, start):
 		return true
 	}
 	for whole := len(block); len(block) > 0; {
@@ -125,7 +128,7 @@ func (s *sifter) sift(block []byte, start int64, yield func(line, error) bool) b
 
 func (s *sifter) wants(block []byte, start int64) bool {
 	lines := bytes.TrimSuffix(block, newline)
-	return s.keep == nil || len(lines) > 0 && s.keep(start, lines)
+	return len(lines) > 0 && s.keep(start, lines)
 }
 
 // partOf returns the start of the last lines of a block that fit into a part,
