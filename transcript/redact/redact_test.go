@@ -28,6 +28,7 @@ func TestSecrets(t *testing.T) {
 		"export AWS_SECRET_ACCESS_KEY=" + key:                                         "export AWS_SECRET_ACCESS_KEY=[masked]",
 		"Authorization: Bearer " + key:                                                "Authorization: Bearer [masked]",
 		"the password is hunter2":                                                     "the password is [masked]",
+		"PASS: test-vector1.sh\nPASS: TestLogin2":                                     "PASS: test-vector1.sh\nPASS: TestLogin2",
 		"the password is wrong":                                                       "the password is wrong",
 		"the token is missing; tokens: 300":                                           "the token is missing; tokens: 300",
 		"password: null, secret: ${SECRET}":                                           "password: null, secret: ${SECRET}",

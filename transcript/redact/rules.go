@@ -89,7 +89,7 @@ var rules = sync.OnceValue(func() []rule {
 		{nameMarks, "default", lazy.New(`(?i)\bvariable\s+"` + names + `(\d*"\s*\{\s*default\s*=\s*)` + value), nil},
 		{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put|append|fill|type)\(\s*["'][#.]?` + names + `(["']\s*(?:,)\s*)` + value), nil},
 		{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
-		{"pass", "", lazy.New(`(?im)^([ \t-]*)(pass)(\s*[:=]\s*)` + value + `[,;]?[ \t\r]*$`), nil},
+		{"pass", "", lazy.New(`(?m)^([ \t-]*)([Pp]ass)(\s*[:=]\s*)` + value + `[,;]?[ \t\r]*$`), nil},
 		{"pass", "", lazy.New(`(?i)()(\b[a-z0-9]*pass)(=)` + value), nil},
 	}
 })
