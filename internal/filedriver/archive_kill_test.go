@@ -226,6 +226,7 @@ func survive(t *testing.T, dir string, acked map[string][]string, deleting strin
 			require.Equal(t, []string{id}, acked[id])
 		}
 	}
+	require.NoError(t, d.Close()) // before the next of many rounds
 }
 
 // again repeats the calls that may have been interrupted, and undoes them.
