@@ -127,6 +127,9 @@ func (r *repl) change(ctx context.Context, text string) error {
 }
 
 func (r *repl) remove(ctx context.Context, text string) error {
+	if len(text) < 4 {
+		return errors.New("give at least 4 letters: fewer may name another session")
+	}
 	info, err := search.ByPrefix(ctx, r.store, text, nil)
 	if err == nil && info.Ref == r.session.Ref() {
 		err = errors.New("this is the current session: switch first")

@@ -78,12 +78,12 @@ func TestCommands(t *testing.T) {
 	out := drive(t, 180_000,
 		"one", "/nonsense", "/switchx", "/context", "/new second", "two", "/sessions",
 		"/delete second", "/switch one", "/rewind", "/rewind 5", "/rewind x", "/history", "/continue", "/switch main:", "/switch 0", "/switch missing",
-		"/delete second", "/list", "/help", "", "   ", "/quit", "never read")
+		"/delete sec", "/delete second", "/list", "/help", "", "   ", "/quit", "never read")
 	contains(t, out,
 		"unknown command /nonsense, not sent", "unknown command /switchx", "Context usage: ~", " / 180,000 tokens", "[------------------------------] 0.",
 		"2 session(s):", "second", "1 turns, 2 msgs", " *", "one", "Error: this is the current session",
 		"Restored: 1 previous turns", "Rewound 1 turn(s).", "Error: ", "fewer turns", "Error: ", `"x"`, "Error: nothing is pending",
-		"Session: main:cli:user", "Error: ", "fits 2 sessions", "Error: ", "missing", "1 session(s):", "1 session(s):", "/new [label]")
+		"Session: main:cli:user", "Error: ", "fits 2 sessions", "Error: ", "missing", "give at least 4 letters", "1 session(s):", "1 session(s):", "/new [label]")
 	require.NotContains(t, out, "never read")
 }
 
