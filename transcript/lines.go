@@ -112,3 +112,50 @@ func endOfLine(r io.ReaderAt, from, size int64) (int64, error) {
 	}
 	return size, nil
 }
+
+// linesBackward yields the lines of linesForward from the last to the first.
+func linesBackward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		var (
+			chunk = make([]byte, min(chunkSize, max(size-from, 0)))
+			buf   []byte  // the bytes read into it
+			pos   = size  // offset of its first byte
+			end   = size  // of the line in search
+			term  = false // whether it ends with a newline
+		)
+		emit := func(offset int64) bool {
+			l := line{offset: offset, end: end, terminated: term}
+			switch at, n := offset-pos, l.size(); {
+			case n > int64(maxLine):
+				l.tooLong = true
+			case at+n <= int64(len(buf)):
+				l.text = bytes.Clone(buf[at : at+n])
+			default:
+				l.text = make([]byte, n)
+				if err := readFull(r, l.text, offset); err != nil {
+					yield(line{}, err)
+					return false
+				}
+			}
+			return yield(l, nil)
+		}
+		for pos > from {
+			n := min(int64(len(chunk)), pos-from)
+			buf, pos = chunk[:n], pos-n
+			if err := readFull(r, buf, pos); err != nil {
+				yield(line{}, err)
+				return
+			}
+			for i := bytes.LastIndexByte(buf, '\n'); i >= 0; i = bytes.LastIndexByte(buf[:i], '\n') {
+				start := pos + int64(i) + 1
+				if start < end && !emit(start) {
+					return
+				}
+				end, term = start, true
+			}
+		}
+		if from < end {
+			emit(from)
+		}
+	}
+}

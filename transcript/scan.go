@@ -70,46 +70,28 @@ func (r Record) HasEntry() bool { return r.Damage == nil || r.Damage.Kind == Dam
 // ahead of the loop, by several goroutines: 256 lines at most, up to about 256 KiB.
 func Scan(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record, error] {
 	o := opts.resolve()
-	return o.records(linesForward(r, o.From, size, o.MaxLine), o.ahead(), false)
+	return o.records(linesForward(r, o.From, size, o.MaxLine), false)
 }
 
 // ScanBackward yields the records of [Scan] in the opposite order.
 func ScanBackward(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record, error] {
 	o := opts.resolve()
-	return o.records(linesBackward(r, o.From, size, o.MaxLine, nil), o.ahead(), true)
+	return o.records(linesBackward(r, o.From, size, o.MaxLine), true)
 }
 
-// Sift yields the records of [ScanBackward] whose lines keep accepts. Where keep
-// refuses most lines it costs little more than reading, as those are not decoded.
-//
-// Keep is called with one line or several whole ones, without the last newline,
-// and the offset of the first. It must accept several lines if it accepts any of
-// them; it is then called for each alone. Lines come from the last to the first,
-// each only when the loop has taken the later records. Keep must not retain or
-// modify them. Lines above ScanOptions.MaxLine are left out.
-func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
-	o := opts.resolve()
-	return o.records(linesBackward(r, o.From, size, o.MaxLine, keep), 1, true)
-}
-
-// ahead is the number of lines to decode ahead of the loop. A caller's Decode is called
-// by the loop alone.
-func (s *scanner) ahead() int {
-	if s.native {
-		return ahead.Most
-	}
-	return 1
-}
-
-// records yields the records of lines, of which it takes most ahead of the loop; with
-// reversed set, records of one line come from the last to the first.
-func (s *scanner) records(lines iter.Seq2[line, error], most int, reversed bool) iter.Seq2[Record, error] {
+// records yields the records of lines; with reversed set, records of one line come
+// from the last to the first. A caller's Decode is called by the loop alone.
+func (s *scanner) records(lines iter.Seq2[line, error], reversed bool) iter.Seq2[Record, error] {
 	decode := func(recs []Record, l line) []Record {
 		n := len(recs)
 		if recs = s.appendRecords(recs, l); reversed {
 			slices.Reverse(recs[n:])
 		}
 		return recs
+	}
+	most := 1
+	if s.native {
+		most = ahead.Most
 	}
 	return ahead.Map(lines, most, func(l line) int { return len(l.text) }, decode)
 }

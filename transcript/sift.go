@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 )
 
@@ -11,7 +12,7 @@ import (
 // siftPart, because some loops only want the last line. If keep accepts a block, it is
 // tried on parts of about siftPart bytes and then on single lines.
 const (
-	siftBlock = 64 << 10
+	siftBlock = 256 << 10
 	siftPart  = 8 << 10
 )
 
@@ -21,11 +22,17 @@ var siftBuffers sync.Pool
 
 var newline = []byte("\n")
 
-// linesBackward yields the lines of linesForward that keep accepts, from the last to the
-// first. A nil keep accepts all, those over the limit too.
-func linesBackward(r io.ReaderAt, from, size int64, maxLine int, keep func(offset int64, lines []byte) bool) iter.Seq2[line, error] {
-	return func(yield func(line, error) bool) {
-		s := sifter{r: r, from: from, maxLine: maxLine, keep: keep}
+// Sift yields the records of [ScanBackward] whose lines keep accepts. Where keep
+// refuses most lines it costs little more than reading, as those are not decoded.
+//
+// Keep is called with one line or several whole ones, without the last newline,
+// and the offset of the first. It must accept several lines if it accepts any of
+// them; it is then called for each alone. Lines come from the last to the first,
+// each only when the loop has taken the later records. Keep must not retain or
+// modify them. Lines above ScanOptions.MaxLine are left out.
+func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		s := sifter{scanner: *opts.resolve(), r: r, keep: keep}
 		if buf, ok := siftBuffers.Get().(*[]byte); ok {
 			s.buf = *buf
 		}
@@ -35,17 +42,13 @@ func linesBackward(r io.ReaderAt, from, size int64, maxLine int, keep func(offse
 			}
 		}()
 		n := int64(siftPart)
-		for end := size; end > from; n = siftBlock {
+		for end := size; end > s.From; n = siftBlock {
 			block, start, err := s.blockBefore(end, n)
-			switch {
-			case err != nil:
-				yield(line{}, err)
+			if err != nil {
+				yield(Record{}, err)
 				return
-			case block != nil:
-				if !s.sift(block, start, yield) {
-					return
-				}
-			case keep == nil && !yield(line{offset: start, end: end, terminated: s.terminated, tooLong: true}, nil):
+			}
+			if !s.sift(block, start, yield) {
 				return
 			}
 			end = start
@@ -54,39 +57,38 @@ func linesBackward(r io.ReaderAt, from, size int64, maxLine int, keep func(offse
 }
 
 type sifter struct {
-	r          io.ReaderAt
-	from       int64
-	maxLine    int
-	keep       func(offset int64, lines []byte) bool
-	buf        []byte
-	terminated bool // the last line of the block at hand
+	scanner
+	r    io.ReaderAt
+	keep func(offset int64, lines []byte) bool
+	buf  []byte
+	recs []Record // of one line
 }
 
 // blockBefore reads whole lines that end at an offset: as many as fit into n bytes, or
 // one that is longer. A line above the limit gives no block.
 func (s *sifter) blockBefore(end, n int64) (block []byte, start int64, err error) {
-	n = min(n, end-s.from)
-	if block, err = s.read(end-n, n); err != nil {
-		return nil, 0, err
+	for ; ; n *= 2 {
+		n = min(n, end-s.From)
+		if n > int64(s.MaxLine)+siftBlock {
+			start, err = s.lineStart(end)
+			return nil, start, err
+		}
+		if block, err = s.read(end-n, n); err != nil {
+			return nil, 0, err
+		}
+		if end-n == s.From {
+			return block, s.From, nil
+		}
+		if first := bytes.IndexByte(block[:n-1], '\n') + 1; first > 0 {
+			return block[first:], end - n + int64(first), nil
+		}
 	}
-	s.terminated = block[n-1] == '\n'
-	if end-n == s.from {
-		return block, s.from, nil
-	}
-	if first := bytes.IndexByte(block[:n-1], '\n') + 1; first > 0 {
-		return block[first:], end - n + int64(first), nil
-	}
-	if start, err = s.lineStart(end); err != nil || end-start > int64(s.maxLine)+1 {
-		return nil, start, err
-	}
-	block, err = s.read(start, end-start)
-	return block, start, err
 }
 
 // lineStart returns the offset of the line that ends at an offset.
 func (s *sifter) lineStart(end int64) (int64, error) {
-	for end--; end > s.from; {
-		n := min(siftBlock, end-s.from)
+	for end--; end > s.From; {
+		n := min(siftBlock, end-s.From)
 		block, err := s.read(end-n, n)
 		if err != nil {
 			return 0, err
@@ -96,7 +98,7 @@ func (s *sifter) lineStart(end int64) (int64, error) {
 		}
 		end -= n
 	}
-	return s.from, nil
+	return s.From, nil
 }
 
 func (s *sifter) read(offset, n int64) ([]byte, error) {
@@ -108,11 +110,8 @@ func (s *sifter) read(offset, n int64) ([]byte, error) {
 
 // sift yields the accepted lines of a block. It reports whether the loop
 // continues.
-func (s *sifter) sift(block []byte, start int64, yield func(line, error) bool) bool {
-	switch {
-	case s.keep == nil:
-		return s.lines(block, start, yield)
-	case !s.wants(block, start):
+func (s *sifter) sift(block []byte, start int64, yield func(Record, error) bool) bool {
+	if !s.wants(block, start) {
 		return true
 	}
 	for whole := len(block); len(block) > 0; {
@@ -146,25 +145,23 @@ func partOf(block []byte) int {
 
 // lines yields the lines that keep accepts, from a block that it accepted. It
 // reports whether the loop continues.
-func (s *sifter) lines(block []byte, start int64, yield func(line, error) bool) bool {
+func (s *sifter) lines(block []byte, start int64, yield func(Record, error) bool) bool {
 	single := bytes.IndexByte(block[:len(block)-1], '\n') < 0
 	for len(block) > 0 {
 		at := bytes.LastIndexByte(block[:len(block)-1], '\n') + 1
 		text := bytes.TrimSuffix(block[at:], newline)
 		l := line{offset: start + int64(at), end: start + int64(len(block)), terminated: len(text) < len(block)-at}
 		block = block[:at]
-		switch {
-		case len(text) > s.maxLine:
-			if l.tooLong = true; s.keep != nil {
-				continue
-			}
-		case !single && s.keep != nil && !s.keep(l.offset, text):
+		if len(text) > s.MaxLine || !single && !s.keep(l.offset, text) {
 			continue
-		default:
-			l.text = bytes.Clone(text)
 		}
-		if !yield(l, nil) {
-			return false
+		l.text = bytes.Clone(text)
+		s.recs = s.appendRecords(s.recs[:0], l)
+		slices.Reverse(s.recs)
+		for _, rec := range s.recs {
+			if !yield(rec, nil) {
+				return false
+			}
 		}
 	}
 	return true
