@@ -266,8 +266,8 @@ func TestClassifyBodies(t *testing.T) {
 		{"type in a namespace", `{"__type":"com.amazon.coral#ThrottlingException","message":"` + tooLong + `"}`, guard.NotOverflow},
 		{"500 with a type", `500 {"error":{"code":500,"type":"exceed_context_size_error","message":"no","n_prompt_tokens":3000,"n_ctx":2000}}`, guard.Tokens},
 	}
-	for name := range strings.FieldsSeq("messages history input contents content prompt system instructions tools request choices output candidates arguments properties") {
-		text := `{"error":{"message":"no"},"result":{"` + name + `":[{"message":{"error":"` + tooLong + `"}}]}}`
+	for name := range strings.FieldsSeq("messages history input contents content prompt system instructions tools request choices output candidates arguments properties functions chat_history documents payload response_format") {
+		text := `{"error":{"message":"no"},"data":{"` + name + `":[{"message":{"error":"` + tooLong + `"}}]}}`
 		tests = append(tests, test{"quotes " + name, text, guard.NotOverflow})
 	}
 	for _, tt := range tests {

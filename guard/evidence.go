@@ -95,8 +95,8 @@ func (ev *evidence) addError(err error) {
 }
 
 // addMember notes the member called name, of a struct or of a JSON body that is nested
-// in level JSON strings. It reads texts only of members that are known as parts of an
-// error, inside any object of a body that does not quote the request or an answer.
+// in level JSON strings. It skips members that are not known as parts of an error: they
+// may quote the request or an answer.
 func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 	v = value(v)
 	if ev.members++; ev.members > maxMembers || !v.IsValid() || v.IsZero() {
@@ -142,14 +142,8 @@ func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 		"description", "errordescription", "detail", "details", "cause", "body", "rawbody", "responsebody", "raw", "rawjson":
 		ev.addText(text, level)
 		ev.addMembers(v, level)
-	case "innererror", "baseresp", "data", "metadata", "header", "incompletedetails", "response", "rawresponse", "httpresponse":
+	case "args", "attempts", "innererror", "baseresp", "data", "metadata", "header", "incompletedetails", "response", "rawresponse", "httpresponse":
 		ev.addMembers(v, level)
-	case "messages", "history", "input", "contents", "content", "prompt", "system", "instructions", "tools", "request",
-		"choices", "output", "candidates", "arguments", "properties": // words of a user or a model
-	default:
-		if v.Kind() == reflect.Map { // an envelope of a gateway
-			ev.addMembers(v, level)
-		}
 	}
 }
 
