@@ -184,7 +184,8 @@ func TestLimitsTogether(t *testing.T) {
 	}
 	require.Equal(t, "text text image text document ", kinds.String())
 
-	// Wide images count only among many, and what is fewer goes: they or the oldest.
+	// Wide images count only among many. The wide ones go if there are fewer of them, or
+	// else the oldest images.
 	for _, tt := range []struct{ narrow, wide, left int }{{0, 20, 20}, {22, 3, 22}, {1, 24, 15}} {
 		m := transcript.Message{Role: transcript.RoleUser}
 		for i := range tt.narrow {

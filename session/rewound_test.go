@@ -61,5 +61,5 @@ func TestAnswerToRewoundEntries(t *testing.T) {
 	storetest.Add(t, s, transcript.Rewind{To: first})
 	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "b"}, answerTo(head, "x"))
 	require.ErrorIs(t, err, session.ErrConflict)
-	storetest.Add(t, s, answerTo("nobody knows it", "to the unknown"))
+	storetest.Add(t, s, answerTo("no such ID", "to the unknown"))
 }

@@ -24,22 +24,22 @@ import (
 func TestScope(t *testing.T) {
 	t.Parallel()
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
-		ada, theirs, nobodys := storetest.Owned(t, st)
-		before := append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...)
+		ada, theirs, unowned := storetest.Owned(t, st)
+		before := append(storetest.Lines(t, theirs), storetest.Lines(t, unowned)...)
 
 		methods := scopeMethods()
 		for m := range reflect.TypeFor[*session.Store]().Methods() {
 			require.Contains(t, methods, m.Name, "what does a scope make of this method?")
 		}
 		for name, call := range methods {
-			for _, s := range []*session.Session{theirs, nobodys} {
+			for _, s := range []*session.Session{theirs, unowned} {
 				if call != nil {
 					call(t, ada, s)
 				}
 			}
-			require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
+			require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, unowned)...), name)
 			require.Equal(t, theirs.Ref(), storetest.Load(t, theirs.Store(), storetest.CLI).Ref(), name)
-			require.True(t, storetest.Info(t, nobodys).Current, name)
+			require.True(t, storetest.Info(t, unowned).Current, name)
 		}
 		infos := storetest.List(t, st, nil)
 		require.Len(t, infos, 3, "one was made or deleted")

@@ -239,7 +239,7 @@ func TestFlush(t *testing.T) {
 	for range 2 {
 		require.NoError(t, storetest.ErrOf(s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("once"))))
 	}
-	require.Equal(t, []bool{false, true, false}, cures, "a repeated append syncs what it repeats")
+	require.Equal(t, []bool{false, true, false}, cures, "a repeated append syncs the first one")
 }
 
 // Health reports the damage of all lines and the repairs of the history.

@@ -30,7 +30,7 @@ func TestResume(t *testing.T) {
 		contains(t, drive(t, c), "1 previous turns", "Continuing the last turn.", "two")
 		contains(t, string(m.Requests()[0].Body), "interrupted", `two"`)
 		if out := drive(t, c, ""); strings.Contains(out, "Going on") || m.Stats().Requests != 1 {
-			t.Errorf("it goes on again: %d requests\n%s", m.Stats().Requests, out)
+			t.Errorf("the turn continued again: %d requests\n%s", m.Stats().Requests, out)
 		}
 		valid(t, m)
 	})

@@ -18,13 +18,13 @@ import (
 func TestScopeOfFeatures(t *testing.T) {
 	t.Parallel()
 	storetest.EachStore(t, func(t *testing.T, st *session.Store) {
-		ada, theirs, nobodys := storetest.Owned(t, st)
-		before := append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...)
+		ada, theirs, unowned := storetest.Owned(t, st)
+		before := append(storetest.Lines(t, theirs), storetest.Lines(t, unowned)...)
 		for name, call := range scopeFeatures() {
-			for _, s := range []*session.Session{theirs, nobodys} {
+			for _, s := range []*session.Session{theirs, unowned} {
 				call(t, ada, s)
 			}
-			require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, nobodys)...), name)
+			require.Equal(t, before, append(storetest.Lines(t, theirs), storetest.Lines(t, unowned)...), name)
 		}
 		infos := storetest.List(t, st, nil)
 		require.Len(t, infos, 3, "one was made or deleted")

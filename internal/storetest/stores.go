@@ -29,7 +29,7 @@ func EachStore(t *testing.T, f func(t *testing.T, st *session.Store)) {
 
 // Owned makes sessions in a store: one of bert by the key CLI, one of no owner, and one of
 // ada, whose scope it returns.
-func Owned(t *testing.T, st *session.Store) (ada *session.Store, theirs, nobodys *session.Session) {
+func Owned(t *testing.T, st *session.Store) (ada *session.Store, theirs, unowned *session.Session) {
 	t.Helper()
 	ada, err := st.Scope("ada")
 	require.NoError(t, err)
@@ -38,10 +38,10 @@ func Owned(t *testing.T, st *session.Store) (ada *session.Store, theirs, nobodys
 	theirs = Load(t, bert, CLI)
 	Add(t, theirs, transcript.UserText("bert says "+Word), transcript.AssistantText("Yes."))
 	require.NoError(t, theirs.SetMeta(t.Context(), transcript.Meta{Title: new("bert's title")}))
-	nobodys = Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
-	Add(t, nobodys, transcript.UserText("nobody says "+Word))
+	unowned = Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
+	Add(t, unowned, transcript.UserText("without an owner: "+Word))
 	Add(t, Load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"}), transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
-	return ada, theirs, nobodys
+	return ada, theirs, unowned
 }
 
 // EachFollowed calls f in parallel with stores that notice changes in different ways: from

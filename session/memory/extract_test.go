@@ -379,8 +379,8 @@ func TestFailures(t *testing.T) {
 	c := newTalk(t, "anna")
 	_, err := openStore(t, t.TempDir(), &Options{Extractor: finds()}).Extract(t.Context(), c.Session, "chapter_007")
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	nobody := newTalk(t, "")
-	_, err = openStore(t, t.TempDir(), &Options{Extractor: finds()}).Extract(t.Context(), nobody.Session, nobody.commit("hi"))
+	unowned := newTalk(t, "")
+	_, err = openStore(t, t.TempDir(), &Options{Extractor: finds()}).Extract(t.Context(), unowned.Session, unowned.commit("hi"))
 	require.ErrorIs(t, err, errOwner)
 }
 
