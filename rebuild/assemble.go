@@ -128,16 +128,19 @@ func (a *assembler) addPrompt(n *node) {
 
 // addEnd shows as a user text that a turn ended without an answer. Otherwise the user
 // texts before and after the end would be one message. A stop ends the calls of the last
-// answer.
+// answer. If the user has written since, a held call of it belongs to an earlier turn, and
+// still waits.
 func (a *assembler) addEnd(n *node, end transcript.Interrupt) {
 	if endText(end) == stopped {
+		wrote := false
 		for _, it := range slices.Backward(a.items) {
 			for _, c := range it.calls {
-				c.over = true
+				c.over = c.over || !wrote || c.status.state != Held
 			}
 			if it.answer {
 				break
 			}
+			wrote = wrote || !it.aside
 		}
 	}
 	last := len(a.items) - 1

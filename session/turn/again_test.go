@@ -219,6 +219,7 @@ func TestStopEndsDecisions(t *testing.T) {
 	}
 	storetest.Add(t, s, transcript.UserText("go"), storetest.Answer("", "earlier"))
 	require.NoError(t, turn.Decide(ctx, s, entryOf("earlier"), transcript.Hold, "", ""))
+	storetest.Add(t, s, transcript.UserText("Why?"), transcript.Interrupt{Ended: "stopped"})
 	storetest.Add(t, s, transcript.UserText("Why?"), storetest.Answer("Because."), transcript.UserText("go on"))
 	storetest.Add(t, s, storetest.Answer("", "held", "approved", "started", "none"))
 	held, none := entryOf("held"), entryOf("none")
@@ -228,7 +229,7 @@ func TestStopEndsDecisions(t *testing.T) {
 	storetest.Add(t, s, transcript.Interrupt{Ended: "stopped"})
 	require.ErrorIs(t, turn.Decide(ctx, s, held, transcript.Approve, "ana", ""), session.ErrConflict)
 	storetest.Add(t, s, transcript.Decision{Call: none, CallID: "none", Verdict: transcript.Approve}) // by another program
-	for _, items := range [][]transcript.Item{nil, {transcript.UserText("next")}, {storetest.Answer("Well.")}} {
+	for _, items := range [][]transcript.Item{nil, {transcript.UserText("next"), transcript.Interrupt{Ended: "stopped"}}, {storetest.Answer("Well.")}} {
 		if items != nil {
 			storetest.Add(t, s, items...)
 		}
