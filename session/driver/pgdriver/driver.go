@@ -23,8 +23,8 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Schema is the schema of the tables; empty means "convolog". Open makes a missing
-	// schema, unless Existing is set. The name has at most 63 bytes, and no quote, dollar sign, '{', backslash or
-	// control character.
+	// schema, unless Existing is set. The name has at most 63 bytes, and no quote, dollar
+	// sign, '{', backslash or control character.
 	Schema string
 	// Existing makes Open fail with an error that matches [io/fs.ErrNotExist] if the schema
 	// holds no store, and make nothing. It is for programs that only read.

@@ -13,8 +13,8 @@ import (
 )
 
 // Open opens the store that a URL names, with its blobs. A missing store is made, or with
-// existing gives an error that matches fs.ErrNotExist. The parameter schema names the schema of the tables, convolog by
-// default. All other parameters belong to libpq.
+// existing gives an error that matches fs.ErrNotExist. The parameter schema names the
+// schema of the tables, convolog by default. All other parameters belong to libpq.
 func Open(ctx context.Context, url string, existing bool) (*session.Store, blobs.Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

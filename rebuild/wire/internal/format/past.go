@@ -24,9 +24,9 @@ type Past struct {
 	at    string                                            // pointer to the list
 }
 
-// ReadPast reads the list in data, which is data itself or a member of that name: first the
-// prompt that comes with the list, if prompt is not nil, then each message. The answer of a model, which read
-// reads, is a conversation of one item.
+// ReadPast reads the list in data, which is data itself or a member of that name: first
+// the prompt that comes with the list, if prompt is not nil, and then each message. An
+// answer of a model is a conversation of one item.
 func ReadPast(data []byte, name string, read func(answer []byte) (*transcript.Response, error), prompt func(*Past) error, message func(p *Past, i int, m json.RawMessage) error) ([]transcript.Item, error) {
 	data = jsontext.Trim(data)
 	if !jsontext.Valid(data) {
