@@ -23,7 +23,7 @@ const passNames = `passwords?|passwd|passphrase|passcode|psk|passwort|kennwort|p
 	`|пароль|κωδικός|סיסמה|كلمة (?:المرور|السر)|पासवर्ड|密码|密碼|口令|パスワード|暗証番号|비밀번호|암호`
 
 // keyNames are the names of drawn secrets.
-const keyNames = `secrets?|token|(?:api|access|private|account|signing|encryption|master|shared|auth|session|storage|license|webhook)[ _-]?key|credentials?`
+const keyNames = `secrets?|token|(?:api|app|access|private|account|signing|encryption|master|shared|auth|session|storage|license|webhook)[ _-]?key|credentials?`
 
 // names matches the name of a secret in two groups: its beginning, and the word.
 const names = `([a-z0-9_.-]*)(` + passNames + `|` + keyNames + `)`
@@ -80,7 +80,7 @@ func (f found) secret() bool {
 	case code.Get().MatchString(v):
 		return false
 	case phrase:
-		return hasDigit(v) && len(v) > 4 || strings.ContainsAny(v, "!@#%^&*?~") || f.isShell() && !word.Get().MatchString(v) || f.isChosen()
+		return hasDigit(v) && len(v) > 4 || strings.ContainsAny(strings.TrimRight(v, "?"), "!@#%^&*?~") || f.isShell() && !word.Get().MatchString(v) || f.isChosen()
 	}
 	return random(v) && !constant.Get().MatchString(v) || f.isShell() && !identifier.Get().MatchString(v)
 }
@@ -154,7 +154,7 @@ var (
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
 	// code is an expression of a program, and no value.
-	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_[a-z0-9]*[a-z][a-z0-9]*)+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
+	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_(?:[a-z0-9]*[a-z][a-z0-9]*|[0-9]))+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
 	// identifier is a name of a program.
 	identifier = lazy.New(`^[a-z_]+$`)
 	// constant is a name of a constant.
