@@ -61,6 +61,8 @@ func (f found) secret() bool {
 	switch {
 	case len(v) < 3, strings.Contains(v, masked), placeholder.Get().MatchString(v):
 		return false
+	case !f.quoted && strings.Contains(f.between, "\n") && (strings.Contains(f.between, "=") || setting.Get().MatchString(v)):
+		return false // the name has no value
 	case strings.EqualFold(f.name, "token") && paging.Get().MatchString(f.before):
 		return false
 	case flag && strings.HasPrefix(f.before, "-"):
@@ -138,29 +140,28 @@ func isLogin(s string) bool {
 }
 
 // isArgument reports whether a value of a flag is a password, rather than a port, a
-// number of a user, a path or a reference.
+// number of a user, a path, a reference or a word for one.
 func isArgument(s string) bool {
-	return strings.Trim(s, digits+":.-/") != "" && !strings.HasPrefix(s, "/") && !placeholder.Get().MatchString(s)
+	return strings.Trim(s, digits+":.-/") != "" && !strings.HasPrefix(s, "/") && !placeholder.Get().MatchString(s) && !word.Get().MatchString(s)
 }
-
-// isField reports whether a field is a password, rather than a word for one.
-func isField(s string) bool { return isArgument(s) && !word.Get().MatchString(s) }
 
 var (
 	// placeholder matches values that mark a missing secret or its place.
-	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|example.*|changeme|redacted.*|\[.*)$`)
+	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|arn:.*|example.*|changeme|redacted.*|\[.*)$`)
 	// word matches words that replace a password.
-	word = lazy.New(`(?i)^(?:passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|option|flag|argument|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
+	word = lazy.New(`(?i)^(?:pass|passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|option|flag|argument|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
 	// code is an expression of a program, and no value.
 	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_(?:[a-z0-9]*[a-z][a-z0-9]*|[0-9]))+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
+	// setting is the beginning of a setting.
+	setting = lazy.New(`^[A-Za-z_][A-Za-z0-9_.-]*(?::|=[^=])`)
 	// identifier is a name of a program.
 	identifier = lazy.New(`^[a-z_]+$`)
 	// constant is a name of a constant.
 	constant = lazy.New(`^[A-Z_]+[0-9]{0,2}$`)
 	// paging matches names of tokens that lead to the next page.
-	paging = lazy.New(`(?i)(?:page|next|continuation|sync|cursor|resume|pagination|csrf|xsrf|start|max|delta)[_.-]?$`)
+	paging = lazy.New(`(?i)(?:page|next|continuation|sync|cursor|resume|pagination|csrf|xsrf|jsonweb|start|max|delta)[_.-]?$`)
 )
 
 // hasAny reports whether s contains one of the words of a list, with one space between

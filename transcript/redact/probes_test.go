@@ -36,8 +36,9 @@ func probe(g generator, line string) (in, want string) {
 
 // Real texts, as agents and people write them.
 func TestProbes(t *testing.T) {
-	// The third to the fifth have secrets that the doc of the package leaves out.
-	for name, least := range map[string]float64{"first.txt": 0.98, "second.txt": 0.98, "third.txt": 0.93, "fourth.txt": 0.92, "fifth.txt": 0.91, "sixth.txt": 0.98} {
+	// The third to the fifth have secrets that the doc of the package leaves out. The words
+	// have none: the precision is zero if one of them is masked.
+	for name, least := range map[string]float64{"words.txt": 0, "first.txt": 0.98, "second.txt": 0.98, "third.txt": 0.93, "fourth.txt": 0.92, "fifth.txt": 0.91, "sixth.txt": 0.98} {
 		data, err := probes.ReadFile("testdata/" + name)
 		require.NoError(t, err)
 		g := generator{rand.New(rand.NewPCG(44, 2026))}

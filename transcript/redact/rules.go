@@ -27,9 +27,10 @@ const (
 	gap   = `[\s"',=]+`
 )
 
-// command returns the rule for a flag of commands. The last group of flag is the password.
+// command returns the rule for a flag of commands, which may go on after a backslash at the
+// end of a line. The last group of flag is the password.
 func command(marks, names, flag string) rule {
-	return rule{marks, "-", lazy.New(`\b(?:` + names + `)\b[^\n]*?[\s"']` + flag), isArgument}
+	return rule{marks, "-", lazy.New(`\b(?:` + names + `)\b(?:[^\n\\]|\\\n?)*?[\s"']` + flag), isArgument}
 }
 
 const nameMarks = "pass pwd psk secret token key credential kennwort wachtwoord lösenord adgangskode salasana contrase senha parola hasło haslo heslo jelszó şifre kata mật " +
@@ -45,11 +46,12 @@ var rules = sync.OnceValue(func() []rule {
 		// Headers.
 		{"cookie", "", lazy.New(`(?i)\bset-cookie2?\\?["']?\s*[:=]\s*\\?["']?[^\s=;"'\\]+=([^;"'\\\r\n]+)|\bcookies?\\?["']?(?::\s*\\?["']?|\s*=\s*\\?["'])[^\s=;"'\\,]+=([^"'\\\r\n]+)`), isCookie},
 		{"curl", "", lazy.New(`\bcurl\b[^\n]*?[\s"'](?:-b|--cookie)` + gap + `[^\s=;"'\\]+=([^"'\\\r\n]+)`), isCookie},
-		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?\w+)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
+		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?[\w-]+)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
+		{"authorization", "", lazy.New(`(?i)\bauthorization\\?["']?\s*[:=][ \t]*\\?["']?([A-Za-z0-9._~+/=-]{20,})`), func(s string) bool { return hasDigit(s) && !code.Get().MatchString(s) }},
 		{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
 		// Commands.
 		{"-a --auth", "http", lazy.New(`\bhttps?\s[^\n]*?(?:-a|--auth)` + gap + `[^\s:"']+:([^\s"']+)`), isArgument}, // HTTPie
-		command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]+:([^\s"',]+)`),
+		command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]*:["']?([^\s"',]+)`),
 		command("mysql mariadb", `mysql[a-z_]*|mariadb[a-z_-]*`, `-p["']?([^\s"',]+)`),
 		command("mongo", `mongo[a-z]*`, `-p[\s"',]*`+word1),
 		command("sshpass", `sshpass`, `-p[\s"',]*`+word1),
@@ -70,9 +72,9 @@ var rules = sync.OnceValue(func() []rule {
 		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
 		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
 		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
-		{"key", "==", lazy.New(`(?i)\bkey\d*\b[^\n]{0,24}[\s"'=:]([a-z0-9+/]{86}==)`), always},                          // of Azure
-		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument},                                         // netrc
-		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isField}, // pgpass
+		{"key", "==", lazy.New(`(?i)\bkey\d*\b[^\n]{0,24}[\s"'=:]([a-z0-9+/]{86}==)`), always},                             // of Azure
+		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument},                                            // netrc
+		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isArgument}, // pgpass
 		// Settings: of devices, of databases, and hashes of passwords.
 		{"community", "snmp", lazy.New(`\bsnmp-server\s+community\s+(\S+)`), isArgument},
 		{"username enable", "", lazy.New(`(?m)^[ \t]*(?:username\s+\S+[^\n]*?|enable)\s+(?:secret|password)\s+(?:\d+\s+)?(\S+)[ \t]*$`), hasDigit},
@@ -133,7 +135,8 @@ func maskRules(text string) string {
 	return maskNext(maskBlocks(text))
 }
 
-// mask masks the secrets in lines with a mark and in the lines after them. Most lines lack
+// mask masks the secrets in lines with a mark and in the lines after them, up to one that
+// does not end with a backslash. Most lines lack
 // a mark; matching them would take long.
 func (r rule) mask(text string) string {
 	var out strings.Builder
@@ -143,7 +146,7 @@ func (r rule) mask(text string) string {
 		case marked && from < 0:
 			from, near = at, true
 		case marked || near:
-			near = marked
+			near = marked || strings.HasSuffix(line, "\\\n")
 		default:
 			if from >= 0 {
 				out.WriteString(r.maskLines(text[from:at]))
