@@ -149,7 +149,7 @@ var (
 	// placeholder matches values that mark a missing secret or its place.
 	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|arn:.*|example.*|changeme|redacted.*|\[.*)$`)
 	// word matches words that replace a password.
-	word = lazy.New(`(?i)^(?:pass|passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|option|flag|argument|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
+	word = lazy.New(`(?i)^(?:pass|passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|options?|flags?|arguments?|and|for|from|with|when|instead|can|must|should|will|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
 	// code is an expression of a program, and no value.
@@ -161,7 +161,7 @@ var (
 	// constant is a name of a constant.
 	constant = lazy.New(`^[A-Z_]+[0-9]{0,2}$`)
 	// paging matches names of tokens that lead to the next page.
-	paging = lazy.New(`(?i)(?:page|next|continuation|sync|cursor|resume|pagination|csrf|xsrf|jsonweb|start|max|delta)[_.-]?$`)
+	paging = lazy.New(`(?i)(?:page|next|continuation|sync|cursor|resume|pagination|csrf|xsrf|jsonweb|tik|start|max|delta)[_.-]?$`)
 )
 
 // hasAny reports whether s contains one of the words of a list, with one space between

@@ -46,7 +46,7 @@ var rules = sync.OnceValue(func() []rule {
 		// Headers.
 		{"cookie", "", lazy.New(`(?i)\bset-cookie2?\\?["']?\s*[:=]\s*\\?["']?[^\s=;"'\\]+=([^;"'\\\r\n]+)|\bcookies?\\?["']?(?::\s*\\?["']?|\s*=\s*\\?["'])[^\s=;"'\\,]+=([^"'\\\r\n]+)`), isCookie},
 		{"curl", "", lazy.New(`\bcurl\b[^\n]*?[\s"'](?:-b|--cookie)` + gap + `[^\s=;"'\\]+=([^"'\\\r\n]+)`), isCookie},
-		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?[\w-]+)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
+		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?[\w-]+)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), func(s string) bool { return random(s) && !setting.Get().MatchString(s) }},
 		{"authorization", "", lazy.New(`(?i)\bauthorization\\?["']?\s*[:=][ \t]*\\?["']?([A-Za-z0-9._~+/=-]{20,})`), func(s string) bool { return hasDigit(s) && !code.Get().MatchString(s) }},
 		{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
 		// Commands.
@@ -89,7 +89,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"<pass", "</", lazy.New(`(?i)<()(pass)((?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
 		{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
 		{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
-		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:[ \t]+for[ \t][^\n:=]{1,40}:\s*|` + assign + `|\\?["']?[ \t,]+))` + value), nil},
+		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:[ \t]+for[ \t][^\n:=]{1,40}:[ \t]*|` + assign + `|\\?["']?[ \t,]+))` + value), nil},
 		{nameMarks, "default", lazy.New(`(?i)\bvariable\s+"` + names + `(\d*"\s*\{\s*default\s*=\s*)` + value), nil},
 		{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put|append|fill|type)\(\s*["'][#.]?` + names + `(["']\s*(?:,)\s*)` + value), nil},
 		{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
@@ -213,9 +213,9 @@ func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
 }
 
 var (
-	// privateKey is a private key. One without an end reaches to the end of the text, so
-	// that a text cut inside a key shows none of it.
-	privateKey = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`)
+	// privateKey is a private key, and not its first line in quotes. One without an end
+	// reaches to the end of the text, so that a text cut inside a key shows none of it.
+	privateKey = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:$|(?:[\sA-Za-z0-9+/]|\\+[nr]).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$))`)
 	// block is the first line of a block scalar of YAML.
 	block = lazy.New(`(?i)^[ \t-]*[a-z0-9_.-]*(?:` + passNames + `|` + keyNames + `)\s*:\s*[|>][+-]?[0-9]?\s*$`)
 	// next is the last line of a text, after a name: when the text is complete, that line
