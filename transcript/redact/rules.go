@@ -46,7 +46,7 @@ var rules = sync.OnceValue(func() []rule {
 		// Headers.
 		{"cookie", "", lazy.New(`(?i)\bset-cookie2?\\?["']?\s*[:=]\s*\\?["']?[^\s=;"'\\]+=([^;"'\\\r\n]+)|\bcookies?\\?["']?(?::\s*\\?["']?|\s*=\s*\\?["'])[^\s=;"'\\,]+=([^"'\\\r\n]+)`), isCookie},
 		{"curl", "", lazy.New(`\bcurl\b[^\n]*?[\s"'](?:-b|--cookie)` + gap + `[^\s=;"'\\]+=([^"'\\\r\n]+)`), isCookie},
-		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?[\w-]+)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), func(s string) bool { return random(s) && !setting.Get().MatchString(s) }},
+		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?[\w-]+)[ \t]+['"]?([A-Za-z0-9._~/=-][A-Za-z0-9._~+/=-]{11,})`), func(s string) bool { return random(s) && !setting.Get().MatchString(s) }},
 		{"authorization", "", lazy.New(`(?i)\bauthorization\\?["']?\s*[:=][ \t]*\\?["']?([A-Za-z0-9._~+/=-]{20,})`), func(s string) bool { return hasDigit(s) && !code.Get().MatchString(s) }},
 		{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
 		// Commands.
@@ -72,9 +72,9 @@ var rules = sync.OnceValue(func() []rule {
 		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
 		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
 		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
-		{"key", "==", lazy.New(`(?i)\bkey\d*\b[^\n]{0,24}[\s"'=:]([a-z0-9+/]{86}==)`), always},                             // of Azure
-		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument},                                            // netrc
-		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isArgument}, // pgpass
+		{"key", "==", lazy.New(`(?i)\bkey\d*\b[^\n]{0,24}[\s"'=:]([a-z0-9+/]{86}==)`), always},                                      // of Azure
+		{"machine default login", "password", lazy.New(`\b(?:machine\s+\S+|default)\s+login\s+\S+\s+password\s+(\S+)`), isArgument}, // netrc
+		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isArgument},          // pgpass
 		// Settings: of devices, of databases, and hashes of passwords.
 		{"community", "snmp", lazy.New(`\bsnmp-server\s+community\s+(\S+)`), isArgument},
 		{"username enable", "", lazy.New(`(?m)^[ \t]*(?:username\s+\S+[^\n]*?|enable)\s+(?:secret|password)\s+(?:\d+\s+)?(\S+)[ \t]*$`), hasDigit},
@@ -205,7 +205,7 @@ func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
 		before: strings.TrimLeft(text[m[2]:m[3]], " \t\r\n\"'([{,;=&?"), name: text[m[4]:m[5]], between: text[m[6]:m[7]],
 		inside: value, next: rest[:min(len(rest), 1)], line: text[strings.LastIndexByte(text[:m[0]], '\n')+1 : m[0]],
 	}
-	if r.part == "(" { // define('DB_PASSWORD', 'x')
+	if r.part == "(" && last < len(m)-2 { // define('DB_PASSWORD', 'x')
 		f.between = "=>"
 	}
 	f.quoted = last < len(m)-2 || strings.HasSuffix(f.between, ">")
