@@ -32,9 +32,12 @@ const names = `([a-z0-9_.-]*)(` + passNames + `|` + keyNames + `)`
 // the next letter with it, so a mask never ends inside of an escape.
 const value = `(?:\\"((?:[^"\\\n]|\\\\|\\[^"\n])*)(?:\\"|$)|"((?:[^"\\\n]|\\.)*)(?:"|$)|'((?:[^'\\\n]|\\.)*)(?:'|$)|((?:[^\s,;"'` + "`" + `)}\]\\&」』”]|\\[^\snrt"'])+))`
 
+// is is the verb between a name and its value.
+const is = `\s+(?:is|ist|lautet|es|est|è|é|jest|это)\s+`
+
 // assign is between a name and its value.
 const assign = `(?:\\?["'])?\]?(?:\s*(?:=>|:=|[=:：])\s*(?:\{\s*\\?["']?value\\?["']?\s*:\s*)?` +
-	`|\s+(?:is|ist|lautet|es|est|è|é|jest|это)\s+|\s*(?:是|为|為|は|는|은)\s*[「『“]?)`
+	`|` + is + `|\s*(?:是|为|為|は|는|은)\s*[「『“]?)`
 
 // A found is a name with a value.
 type found struct {
@@ -70,7 +73,7 @@ func (f found) secret() bool {
 	case flag:
 		return false
 	case !assigned: // in a sentence
-		return hasDigit(v) && !isNumber && (phrase || len(v) >= 8) && !strings.HasSuffix(v, "?") && isASCII(v)
+		return hasDigit(v) && !isNumber && (phrase || len(v) >= 8) && !strings.HasSuffix(v, "?") && strings.IndexFunc(v, func(c rune) bool { return c >= utf8.RuneSelf }) < 0
 	case isNumber:
 		return phrase && len(v) >= 6
 	case f.quoted && strings.ContainsAny(v, " \t"): // several words
@@ -104,10 +107,6 @@ func (f found) isChosen() bool {
 	return strings.HasSuffix(f.inside, "=") || len(f.inside) >= 20 && turns(f.inside) >= 3 ||
 		f.between == "=" && f.next != "" && strings.Contains(" \"'", f.next) && strings.Contains(f.line, "=") ||
 		strings.HasSuffix(f.between, "=") && turns(f.inside) == 0 && (f.next == "" || strings.Contains("&;\r\n", f.next) || strings.HasSuffix(f.line, ";"))
-}
-
-func isASCII(s string) bool {
-	return strings.IndexFunc(s, func(c rune) bool { return c >= utf8.RuneSelf }) < 0
 }
 
 const digits = "0123456789"
@@ -147,9 +146,9 @@ func isArgument(s string) bool {
 
 var (
 	// placeholder matches values that mark a missing secret or its place.
-	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|arn:.*|(?-i:(?:/[a-z0-9_.-]+){2,})|example.*|changeme|redacted.*|\[.*)$`)
+	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|arn:.*|(?-i:(?:/[a-z0-9_.-]+){2,})|example.*|changeme|redacted.*|!(?:vault|secret|ref|sub|env.*|getatt|include)|\[.*)$`)
 	// word matches words that replace a password.
-	word = lazy.New(`(?i)^(?:pass|passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|options?|flags?|arguments?|and|for|from|with|when|instead|can|must|should|will|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
+	word = lazy.New(`(?i)^(?:` + passNames + `|pass|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|options?|flags?|arguments?|and|for|from|with|when|instead|can|must|should|will|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
 	// code is an expression of a program, and no value.

@@ -39,8 +39,8 @@ const nameMarks = "pass pwd psk secret token key credential kennwort wachtwoord 
 // rules are applied in this order.
 var rules = sync.OnceValue(func() []rule {
 	return []rule{
-		// URLs: passwords, and signatures of a query.
-		{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@`), func(s string) bool { return len(s) > 5 || strings.Trim(s, digits) != "" }},
+		// URLs and the like: passwords, and signatures of a query.
+		{":// @tcp( @unix(", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@|:([^\s:@"'/]+)@(?:tcp|unix)\(`), func(s string) bool { return len(s) > 5 || strings.Trim(s, digits) != "" }},
 		{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://([A-Za-z0-9_.-]{20,})@`), random},
 		{"sig x-goog x-amz", "", lazy.New(`(?i)[?&;](?:x-(?:amz|goog)-(?:signature|security-token|credential)|sig|signature)=([^&\s"'<>\\]{16,})`), always},
 		// Headers.
@@ -62,7 +62,7 @@ var rules = sync.OnceValue(func() []rule {
 		command("7z", `7z[a-z]?`, `-p([^\s"',]+)`),
 		command("smb rpcclient cifs", `smbclient|rpcclient|smbmap`, `-U`+gap+`[^\s%"']+%([^\s"',]+)`),
 		command("pass:", `openssl`, `-pass(?:in|out)?`+gap+`pass:([^\s"',]+)`),
-		command("storepass keypass", `keytool|jarsigner`, `-(?:store|key)pass`+gap+word1),
+		command("storepass keypass", `keytool|jarsigner`, `-(?:src|dest)?(?:store|key)pass`+gap+word1),
 		command("htpasswd", `htpasswd`, `-[a-zA-Z]*b[a-zA-Z]*`+gap+`[^\s"',]+`+gap+`[^\s"',]+`+gap+word1),
 		command("ssh-keygen", `ssh-keygen`, `-[NP]`+gap+word1),
 		{"net", "/user:", lazy.New(`(?i)\bnet\s+use\b[^\n]*?\s/user:\S+\s+([^\s/"'*][^\s"']*)`), isArgument},
@@ -85,12 +85,12 @@ var rules = sync.OnceValue(func() []rule {
 		{"$1$ $2a$ $2b$ $2y$ $5$ $6$ $7$ $y$ $argon2", "", lazy.New(`\$(?:[1567y]|2[aby]|argon2[a-z]*)\$([./A-Za-z0-9$=,+-]{20,})`), always},
 		{"phrase words mnemonic", "", lazy.New(`(?i)\b(?:(?:seed|recovery)[ _-](?:phrase|words)|mnemonic)\\?["']?\s*[:=]\s*\\?["']?((?:[a-z]{3,8}\s+){11,23}[a-z]{3,8})\b`), always},
 		// Names with a value: in XML, in rows of tables, in pairs, and in assignments.
-		{nameMarks, "</", lazy.New(`(?i)<(?:[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
+		{nameMarks, "</", lazy.New(`(?i)<(?:(?:property|entry|param)\s+(?:name|key)=["']|[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?["']?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
 		{"<pass", "</", lazy.New(`(?i)<()(pass)((?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
 		{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
 		{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
-		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:[ \t]+for[ \t][^\n:=]{1,40}:[ \t]*|` + assign + `|\\?["']?[ \t,]+))` + value), nil},
-		{nameMarks, "default", lazy.New(`(?i)\bvariable\s+"` + names + `(\d*"\s*\{\s*default\s*=\s*)` + value), nil},
+		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:[ \t]+(?:for|of|del?|da|do|für|van|для|от)[ \t][^\n:=]{1,40}?(?::[ \t]*|` + is + `)|` + assign + `|\\?["']?[ \t,]+))` + value), nil},
+		{nameMarks, "\" {", lazy.New(`(?i)\b(?:variable|output)\s+"` + names + `(\d*"\s*\{\s*(?:default|value)\s*=\s*)` + value), nil},
 		{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put|append|fill|type)\(\s*["'][#.]?` + names + `(["']\s*(?:,)\s*)` + value), nil},
 		{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
 		{"pass", "", lazy.New(`(?m)^([ \t-]*)([Pp]ass)(\s*[:=]\s*)` + value + `[,;]?[ \t\r]*$`), nil},
