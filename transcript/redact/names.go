@@ -36,7 +36,7 @@ const value = `(?:\\"((?:[^"\\\n]|\\\\|\\[^"\n])*)(?:\\"|$)|"((?:[^"\\\n]|\\.)*)
 const is = `\s+(?:is|ist|lautet|es|est|è|é|jest|это)\s+`
 
 // assign is between a name and its value.
-const assign = `(?:\\?["'])?\]?(?:\s*(?:=>|:=|[=:：])\s*(?:\{\s*\\?["']?value\\?["']?\s*:\s*)?` +
+const assign = `(?:\\?["'])?\]?(?:\s*(?:=>|:=|[=:：])\s*(?:\{(?:[^{}]{0,80},)?\s*\\?["']?value\\?["']?\s*:\s*)?` +
 	`|` + is + `|\s*(?:是|为|為|は|는|은)\s*[「『“]?)`
 
 // A found is a name with a value.
@@ -85,7 +85,7 @@ func (f found) secret() bool {
 	case code.Get().MatchString(v):
 		return false
 	case phrase:
-		return hasDigit(v) && len(v) > 4 || strings.ContainsAny(strings.TrimRight(v, "?"), "!@#%^&*?~") || f.isShell() && !word.Get().MatchString(v) || f.isChosen()
+		return hasDigit(v) && len(v) > 4 || random(v) || strings.ContainsAny(strings.TrimRight(v, "?"), "!@#%^&*?~") || f.isShell() && !word.Get().MatchString(v) || f.isChosen()
 	}
 	return random(v) && !constant.Get().MatchString(v) || f.isShell() && !identifier.Get().MatchString(v)
 }

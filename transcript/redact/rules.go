@@ -123,43 +123,45 @@ func isCookie(s string) bool {
 
 // maskRules masks the secrets that the rules find.
 func maskRules(text string) string {
-	low := strings.ToLower(text)
 	if strings.Contains(text, "-----BEGIN") {
 		text = privateKey.Get().ReplaceAllString(text, mask)
 	}
+	low := strings.ToLower(text)
 	for _, r := range rules() {
 		if strings.Contains(low, r.part) && hasAny(low, r.marks) {
-			text = r.mask(text)
+			if done := r.mask(text, low); done != text {
+				text, low = done, strings.ToLower(done)
+			}
 		}
 	}
 	return maskNext(maskBlocks(text))
 }
 
 // mask masks the secrets in lines with a mark and in the lines after them, up to one that
-// does not end with a backslash. Most lines lack
-// a mark; matching them would take long.
-func (r rule) mask(text string) string {
+// does not end with a backslash. Most lines lack a mark; matching them would take long.
+// low is the text in lower case.
+func (r rule) mask(text, low string) string {
 	var out strings.Builder
-	from, at, near := -1, 0, false
+	done, from, at, near := 0, -1, 0, false
 	for line := range strings.Lines(text) {
-		switch marked := hasAny(strings.ToLower(line), r.marks); {
+		var lowLine string
+		lowLine, low, _ = strings.Cut(low, "\n")
+		switch marked := hasAny(lowLine, r.marks); {
 		case marked && from < 0:
 			from, near = at, true
 		case marked || near:
 			near = marked || strings.HasSuffix(line, "\\\n")
-		default:
-			if from >= 0 {
-				out.WriteString(r.maskLines(text[from:at]))
-				from = -1
-			}
-			out.WriteString(line)
+		case from >= 0:
+			out.WriteString(text[done:from])
+			out.WriteString(r.maskLines(text[from:at]))
+			done, from = at, -1
 		}
 		at += len(line)
 	}
-	if from >= 0 {
-		out.WriteString(r.maskLines(text[from:]))
+	if from < 0 {
+		return out.String() + text[done:]
 	}
-	return out.String()
+	return out.String() + text[done:from] + r.maskLines(text[from:])
 }
 
 func (r rule) maskLines(text string) string {
