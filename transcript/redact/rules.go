@@ -215,9 +215,9 @@ func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
 }
 
 var (
-	// privateKey is a private key, and not its first line in quotes. One without an end
+	// privateKey is a private key, and not its first line alone in quotes. One without an end
 	// reaches to the end of the text, so that a text cut inside a key shows none of it.
-	privateKey = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:$|(?:[\sA-Za-z0-9+/]|\\+[nr]).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$))`)
+	privateKey = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:$|(?:[\sA-Za-z0-9+/]|\\+[nr]|[^A-Za-z0-9]{1,24}[A-Za-z0-9+/=]{40}).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$))`)
 	// block is the first line of a block scalar of YAML.
 	block = lazy.New(`(?i)^[ \t-]*[a-z0-9_.-]*(?:` + passNames + `|` + keyNames + `)\s*:\s*[|>][+-]?[0-9]?\s*$`)
 	// next is the last line of a text, after a name: when the text is complete, that line
