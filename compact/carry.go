@@ -287,11 +287,10 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 	rules, n := choose(all.instructions, min(most/4, most*4/5-used), true)
 	used += n
 	done.Rules = rules
-	said, n := choose(all.texts, most*4/5-used, false)
-	done.Said = slices.Concat(said, open)
-	n = all.ledger(min(most-used-n, most/2), most*6/25, counter, done)
-	said, _ = choose(all.texts, most-used-n, false)
-	done.Said = slices.Concat(said, open)
+	said := newChoice(all.texts)
+	done.Said = slices.Concat(said.add(most*4/5-used, false), open)
+	n = all.ledger(min(most-used-said.used, most/2), most*6/25, counter, done)
+	done.Said = slices.Concat(said.add(most-used-n, false), open)
 	done.IDs = unnamed(done.IDs, done)
 }
 

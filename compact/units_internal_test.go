@@ -2,6 +2,8 @@ package compact
 
 import (
 	"cmp"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -102,4 +104,28 @@ func TestPiecesTogether(t *testing.T) {
 	require.True(t, 0 < at && at < len(units)-1, "%d of %d", at, len(units))
 	require.GreaterOrEqual(t, units[at-1].worth, fromBehind*best.worth)
 	require.GreaterOrEqual(t, units[at+1].worth, fromBefore*best.worth)
+}
+
+// The texts of the user get what the ledger leaves, and lose no name by it.
+func TestLedgerLeaves(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		all := &carried{}
+		for i := range 60 {
+			var sb strings.Builder
+			for n := range 1 + r.IntN(12) {
+				sb.WriteString(strings.Repeat("so it is ", r.IntN(20)) + fmt.Sprintf("of %c OPS-%d.\n", 'a'+r.IntN(26), 1000+20*i+n))
+			}
+			all.said = append(all.said, transcript.Carried{Text: sb.String()})
+		}
+		all.texts = rate(all.said, nil, tokens.Estimator{})
+		var done transcript.Compaction
+		all.fit(1000, tokens.Estimator{}, &done)
+		first, _ := choose(all.texts, 800, false)
+		for _, i := range first {
+			for _, id := range identifiers(i.Text) {
+				require.True(t, slices.ContainsFunc(slices.Concat(done.Said, done.IDs), func(i transcript.Carried) bool { return strings.Contains(i.Text, id) }), id)
+			}
+		}
+	}
 }

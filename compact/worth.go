@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -200,49 +201,59 @@ func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) 
 // returns the tokens they take. A text without such a unit is dropped. Texts keep their order.
 // Unless whole is set, each gets at most a share.
 func choose(texts []rated, most int, whole bool) (list []transcript.Carried, used int) {
-	type place struct{ text, unit int }
-	var order []place
+	c := newChoice(texts)
+	return c.add(most, whole), c.used
+}
+
+// A choice has the chosen units of texts.
+type choice struct {
+	texts  []rated
+	order  [][2]int // of all units: the text and the unit, by worth
+	chosen [][]bool
+	taken  []int // tokens of each text
+	used   int   // tokens of all
+}
+
+func newChoice(texts []rated) *choice {
+	c := &choice{texts: texts, chosen: make([][]bool, len(texts)), taken: make([]int, len(texts))}
 	for i, t := range texts {
 		for k, u := range t.units {
 			if u.kind != aNote {
-				order = append(order, place{i, k})
+				c.order = append(c.order, [2]int{i, k})
 			}
 		}
 	}
-	slices.SortStableFunc(order, func(a, b place) int { // of equals, the newer first
-		x, y := texts[a.text].units[a.unit].worth, texts[b.text].units[b.unit].worth
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return b.text - a.text
+	slices.SortStableFunc(c.order, func(a, b [2]int) int { // of equals, the newer first
+		return cmp.Or(cmp.Compare(texts[b[0]].units[b[1]].worth, texts[a[0]].units[a[1]].worth), b[0]-a[0])
 	})
+	return c
+}
+
+// add is choose, after the units that were chosen before.
+func (c *choice) add(most int, whole bool) (list []transcript.Carried) {
 	share := max(mostOfText, most/partOfText)
-	taken := make([]int, len(texts))
-	chosen := make([][]bool, len(texts))
-	for _, at := range order {
-		t := texts[at.text]
-		cost := t.units[at.unit].size
-		if taken[at.text] == 0 {
+	for _, at := range c.order {
+		i, k := at[0], at[1]
+		t := c.texts[i]
+		cost := t.units[k].size
+		if c.taken[i] == 0 {
 			cost += itemCost
 		}
-		if used+cost > most || !whole && taken[at.text]+cost > share {
+		if c.chosen[i] != nil && c.chosen[i][k] || c.used+cost > most || !whole && c.taken[i]+cost > share {
 			continue
 		}
-		if chosen[at.text] == nil {
-			chosen[at.text] = make([]bool, len(t.units))
+		if c.chosen[i] == nil {
+			c.chosen[i] = make([]bool, len(t.units))
 		}
-		chosen[at.text][at.unit] = true
-		taken[at.text] += cost
-		used += cost
+		c.chosen[i][k] = true
+		c.taken[i] += cost
+		c.used += cost
 	}
-	for i, t := range texts {
-		if chosen[i] != nil {
-			t.Text = reduced(t.Text, t.Entry, t.units, chosen[i])
+	for i, t := range c.texts {
+		if c.chosen[i] != nil {
+			t.Text = reduced(t.Text, t.Entry, t.units, c.chosen[i])
 			list = append(list, t.Carried)
 		}
 	}
-	return list, used
+	return list
 }
