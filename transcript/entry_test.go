@@ -164,6 +164,11 @@ func TestEntryJSON(t *testing.T) {
 			t.Errorf("UnmarshalJSON: %v, line %q", err, again.Line())
 		}
 	}
+	// A pointer has no members.
+	pointer := transcript.Entry{ID: "e1", Body: &transcript.MessageLine{Kind: transcript.TypeUser}}
+	if got := string(pointer.Line()); got != `{"type":"user","id":"e1"}` {
+		t.Error(got)
+	}
 }
 
 func TestEntryTimes(t *testing.T) {
