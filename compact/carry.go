@@ -289,15 +289,14 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 	done.Rules = rules
 	said := newChoice(all.texts)
 	done.Said = slices.Concat(said.add(most*4/5-used, false), open)
-	n = all.ledger(min(most-used-said.used, most/2), most*6/25, counter, done)
+	n = all.ledger(min(most-used-said.used, most/2), counter, done)
 	done.Said = slices.Concat(said.add(most-used-n, false), open)
 	done.IDs = unnamed(done.IDs, done)
 }
 
 // ledger fills a compaction with at most left tokens of other items, and returns
-// their size: two thirds are for paths, then a quarter for identifiers, but at most
-// mostIDs, then errors.
-func (all *carried) ledger(left, mostIDs int, counter tokens.Counter, done *transcript.Compaction) int {
+// their size: two thirds are for paths, then a quarter for identifiers, then errors.
+func (all *carried) ledger(left int, counter tokens.Counter, done *transcript.Compaction) int {
 	b := budget{counter: counter, empty: countText(counter, "-")}
 	var read, changed []transcript.Carried
 	for _, f := range all.files {
@@ -314,7 +313,7 @@ func (all *carried) ledger(left, mostIDs int, counter tokens.Counter, done *tran
 	done.Files = slices.Concat(changed, read)
 	used += more
 
-	done.IDs, more = b.newest(all.lost(done), min((left-used)/4, mostIDs), nil)
+	done.IDs, more = b.newest(all.lost(done), (left-used)/4, nil)
 	used += more
 	done.Errors, more = b.newest(all.errors, left-used, errorSizes)
 	return used + more

@@ -32,6 +32,7 @@ func FuzzUnits(f *testing.F) {
 	f.Add(strings.Repeat("no end of a sentence ", 60), uint64(0xaaaa))
 	f.Add("这是第一句。这是第二句，它比第一句长得多，所以不会在同一个单位里。第三句？", uint64(2))
 	f.Add("a\n[…]\nb\n[... 12 runes left out of entry x ...]\nc\n[... 99999999999999999999 runes left out ...]", uint64(9))
+	f.Add(strings.Repeat("A line like others.\n", 100), uint64(1|1<<40))
 	f.Add("Write \"we go […]\n\n\tif x[…]y {\n\t\tgo on\n", uint64(3))
 	f.Add("\x00\xff\u2028 \u00a0\n \t\n.", uint64(1))
 	f.Fuzz(func(t *testing.T, text string, some uint64) {
@@ -68,6 +69,7 @@ func FuzzUnits(f *testing.F) {
 				rest = after
 			}
 		}
+		require.LessOrEqual(t, strings.Count(short, "left out of entry e ..."), 1+strings.Count(text, "of entry e"))
 		again := divide(short)
 		if len(units) > 0 && slices.Contains(part, false) && !slices.ContainsFunc(units, isNote) {
 			require.True(t, slices.ContainsFunc(again, isNote), "%q", short)
@@ -112,6 +114,15 @@ func TestPiecesTogether(t *testing.T) {
 	require.GreaterOrEqual(t, units[at+1].worth, fromBefore*best.worth)
 }
 
+// A paste in the unfinished turn leaves room for a text before it.
+func TestOpenPaste(t *testing.T) {
+	items := []transcript.Carried{{Text: "Never touch the wall."}, {Text: strings.Repeat("It is so. ", 2_000)}}
+	list, used := newestWhole(rate(items, nil, tokens.Estimator{}), 1_000)
+	require.LessOrEqual(t, used, 1_000)
+	require.Len(t, list, 2)
+	require.Equal(t, items[0], list[0])
+}
+
 // The texts of the user get what the ledger leaves, and lose no name by it.
 func TestLedgerLeaves(t *testing.T) {
 	for seed := range uint64(40) {
@@ -128,6 +139,7 @@ func TestLedgerLeaves(t *testing.T) {
 		var done transcript.Compaction
 		all.fit(1000, tokens.Estimator{}, &done)
 		first, _ := choose(all.texts, 800, false)
+		require.Greater(t, len(fmt.Sprint(done.Said)), len(fmt.Sprint(first)))
 		for _, i := range first {
 			for _, id := range identifiers(i.Text) {
 				require.True(t, slices.ContainsFunc(slices.Concat(done.Said, done.IDs), func(i transcript.Carried) bool { return strings.Contains(i.Text, id) }), id)
