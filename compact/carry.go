@@ -288,9 +288,9 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 	used += n
 	done.Rules = rules
 	said := newChoice(all.texts)
-	done.Said = slices.Concat(said.add(most*4/5-used, false), open)
+	done.Said = slices.Concat(said.add(most*4/5-used), open)
 	n = all.ledger(min(most-used-said.used, most/2), counter, done)
-	done.Said = slices.Concat(said.add(most-used-n, false), open)
+	done.Said = slices.Concat(said.add(most-used-n), open)
 	done.IDs = unnamed(done.IDs, done)
 }
 

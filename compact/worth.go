@@ -202,7 +202,8 @@ func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) 
 // Unless whole is set, each gets at most a share.
 func choose(texts []rated, most int, whole bool) (list []transcript.Carried, used int) {
 	c := newChoice(texts)
-	return c.add(most, whole), c.used
+	c.whole = whole
+	return c.add(most), c.used
 }
 
 // A choice has the chosen units of texts.
@@ -212,6 +213,7 @@ type choice struct {
 	chosen [][]bool
 	taken  []int // tokens of each text
 	used   int   // tokens of all
+	whole  bool  // a text gets more than a share
 }
 
 func newChoice(texts []rated) *choice {
@@ -230,7 +232,7 @@ func newChoice(texts []rated) *choice {
 }
 
 // add is choose, after the units that were chosen before.
-func (c *choice) add(most int, whole bool) (list []transcript.Carried) {
+func (c *choice) add(most int) (list []transcript.Carried) {
 	share := max(mostOfText, most/partOfText)
 	for _, at := range c.order {
 		i, k := at[0], at[1]
@@ -239,7 +241,7 @@ func (c *choice) add(most int, whole bool) (list []transcript.Carried) {
 		if c.taken[i] == 0 {
 			cost += itemCost
 		}
-		if c.chosen[i] != nil && c.chosen[i][k] || c.used+cost > most || !whole && c.taken[i]+cost > share {
+		if c.chosen[i] != nil && c.chosen[i][k] || c.used+cost > most || !c.whole && c.taken[i]+cost > share {
 			continue
 		}
 		if c.chosen[i] == nil {
