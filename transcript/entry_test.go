@@ -216,6 +216,7 @@ func TestEntryDamage(t *testing.T) {
 		`{"type":"user","batch":1e300}`:              transcript.DamageMalformed,
 		`{"type":"clip","clips":{}}`:                 transcript.DamageMalformed,
 		`{"type":"clip","clips":[5]}`:                transcript.DamageMalformed,
+		`{"type":"clip","clips":[{"entry":5}]}`:      transcript.DamageMalformed,
 		`{"type":"meta","labels":[5]}`:               transcript.DamageMalformed,
 		`{"type":"assistant","usage":5}`:             transcript.DamageMalformed,
 		`{"type":"used","contexts":"a"}`:             transcript.DamageMalformed,
