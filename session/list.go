@@ -63,8 +63,8 @@ type ListOptions struct {
 // List describes sessions, the one with the newest message first. It reads the
 // index, and only those transcripts for which the index may be out of date:
 // sessions in use by other processes, or by killed ones. Its cost depends on
-// the page and the rows that the filter skips. A malformed cursor gives an
-// [InputError], an unknown state or step one that matches [fs.ErrInvalid].
+// the page and the rows that the filter skips. A malformed cursor, an unknown state and an
+// unknown step give an [InputError].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	now := sync.OnceValue(st.opts.Now)
 	rows, err := st.listRows(ctx, opts, now)
@@ -82,9 +82,11 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 		o = *opts
 	}
 	opts, o.Owner = &o, cmp.Or(o.Owner, st.owner)
-	if !slices.Contains([]State{Live, Archived, Trashed, Expired, AnyState, EveryState}, opts.State) ||
-		!slices.Contains([]rebuild.Wait{"", rebuild.WaitApproval, rebuild.WaitTool, rebuild.WaitAnswer, rebuild.WaitAny}, opts.Waits) {
-		return nil, fmt.Errorf("there is no state %q, or no step %q: %w", opts.State, opts.Waits, fs.ErrInvalid)
+	switch {
+	case !slices.Contains([]State{Live, Archived, Trashed, Expired, AnyState, EveryState}, opts.State):
+		return nil, &InputError{Member: "state", Reason: fmt.Sprintf("there is no state %q", opts.State)}
+	case !slices.Contains([]rebuild.Wait{"", rebuild.WaitApproval, rebuild.WaitTool, rebuild.WaitAnswer, rebuild.WaitAny}, opts.Waits):
+		return nil, &InputError{Member: "waits", Reason: fmt.Sprintf("there is no step %q", opts.Waits)}
 	}
 	var after cursor
 	if opts.After != "" {

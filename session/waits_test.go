@@ -139,9 +139,15 @@ func TestListWaitsReadsRows(t *testing.T) {
 	}
 }
 
-func TestListWaitsUnknown(t *testing.T) {
+// An unknown word in a list is an error that names the option.
+func TestListWordUnknown(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer storetest.Close(t, st)
-	_, err := st.List(t.Context(), &session.ListOptions{Waits: "lunch"})
-	require.ErrorIs(t, err, fs.ErrInvalid)
+	for member, opts := range map[string]*session.ListOptions{"waits": {Waits: "lunch"}, "state": {State: "lunch"}, "after": {After: "lunch"}} {
+		_, err := st.List(t.Context(), opts)
+		var invalid *session.InputError
+		require.ErrorAs(t, err, &invalid)
+		require.Equal(t, member, invalid.Member)
+		require.ErrorIs(t, err, fs.ErrInvalid)
+	}
 }

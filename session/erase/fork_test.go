@@ -144,6 +144,37 @@ func TestForkOfWhatIsErased(t *testing.T) {
 	}
 }
 
+// A session is forked and deleted after the erase has listed the sessions and before it
+// reads that one. The fork loses the entry as well.
+func TestForkOfWhatVanishes(t *testing.T) {
+	t.Parallel()
+	dir := storetest.Scratch(t)
+	b, st := storetest.OpenBetween(t, dir)
+	defer storetest.Close(t, st)
+	other := storetest.Open(t, dir, nil)
+	defer storetest.Close(t, other)
+	s := storetest.Load(t, st, storetest.CLI)
+	ids := storetest.Add(t, s, transcript.UserText("A "+storetest.Word+"."), transcript.AssistantText("Yes."))
+	plan, err := erase.Preview(t.Context(), st, chosen(s, ids[0]))
+	require.NoError(t, err)
+	vanish := storetest.Once(func() {
+		base, err := other.Get(t.Context(), s.Ref())
+		require.NoError(t, err)
+		_, err = base.Fork(t.Context(), ids[1], nil)
+		require.NoError(t, err)
+		require.NoError(t, other.Delete(t.Context(), s.Ref()))
+	})
+	b.BeforeScan = func(ref session.Ref) error {
+		if ref != s.Ref() {
+			return nil
+		}
+		return vanish(ref)
+	}
+	require.NoError(t, storetest.ErrOf(erase.Run(t.Context(), st, plan)))
+	require.Empty(t, storetest.FilesWith(t, dir))
+	require.Len(t, storetest.ListIDs(t, st, nil), 1)
+}
+
 // A fork of a compacted session compacts again. Its second summary has read the first one,
 // so it goes with an entry that the fork lacks. A second erase finds nothing.
 func TestEraseInTheSecondSummaryOfAFork(t *testing.T) {

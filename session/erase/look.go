@@ -26,6 +26,7 @@ type look struct {
 	due   map[session.Ref]bool            // the sessions in queue
 	found map[session.Ref]*eraser         // erasers of sessions that were visited and stay
 	here  map[string]bool                 // entries that some session holds
+	lost  bool                            // a listed session was deleted: it may have a fork since; set by visit
 }
 
 // A fork descends from another session, directly or not.
@@ -151,6 +152,7 @@ func (l *look) visit(ctx context.Context, ref session.Ref) error {
 	switch {
 	case !here:
 		at = nil
+		l.lost = l.lost || row.ID != ""
 		delete(l.rows, ref)
 		delete(l.found, ref)
 		for id := range gone {

@@ -122,7 +122,7 @@ func (r *run) finish(ctx context.Context) error {
 }
 
 // erase erases the data in the store. It lists the sessions again until new ones hold
-// nothing to erase. Then the base of every later fork is clean, because Fork refuses a
+// nothing to erase and no listed one has vanished. Then the base of every later fork is clean, because Fork refuses a
 // base that was rewritten since it was read. Whole sessions go last. After them go the
 // copies in forks that were made from them until then.
 func (r *run) erase(ctx context.Context) error {
@@ -163,10 +163,13 @@ func (r *run) erase(ctx context.Context) error {
 		}
 		errs = append(errs, r.note(ctx, l, found)) // matches that were appended since
 		err = errors.Join(errs...)
-		if err != nil || len(found) == 0 && deleted {
+		if err != nil {
 			return err
 		}
-		if len(found) == 0 {
+		if len(found) == 0 && !l.lost {
+			if deleted {
+				return nil
+			}
 			if err := r.whole(ctx, l.rows); err != nil {
 				return err
 			}

@@ -82,10 +82,10 @@ const copiers = 8
 // was continued or the session was erased from, the error matches [ErrDiverged]. If the
 // key has another session there with the same gen, the error matches fs.ErrExist and
 // names that session. In both cases nothing was written. Sessions without a readable
-// header or key cannot be copied, nor can a file whose header names another session. There are two exceptions:
-// the filters of the other store get the lines, whole appends and whole answers at a
-// time, and the copy holds the lines that they return; and a line without a checksum gets
-// one, unless the other store writes none.
+// header or key cannot be copied, nor can a file whose header names another session.
+// There are two exceptions: the filters of the other store get the lines, whole appends
+// and whole answers at a time, and the copy holds the lines that they return; and a line
+// without a checksum gets one, unless the other store writes none.
 //
 // A session that fails does not keep others from being copied; the error joins all
 // failures. Further sessions of the other store stay as they are, so sessions that were

@@ -127,11 +127,12 @@ func failed(s *session.Session, err error) error {
 }
 
 // conversation returns the whole conversation as entries in order: an answer with its
-// details as one entry, user texts and tool results as they were recorded, with the contexts
-// they refer to; compactions, commits, used contexts, the status of calls, system
-// prompts and which tools may be called where they were recorded. The result that the fold has made up for a call without one
-// is in an entry without an ID. Lost counts damage, hidden entries, which are
-// left out, entries of unknown types and repeated batches.
+// details as one entry, user texts and tool results as they were recorded, with the
+// contexts they refer to; compactions, commits, used contexts, the status of calls,
+// system prompts and which tools may be called where they were recorded. The result that
+// the fold has made up for a call without one is in an entry without an ID. Lost counts
+// damage, hidden entries, which are left out, entries of unknown types and repeated
+// batches.
 func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, dialect.Losses, error) {
 	if err := ofStore(s); err != nil {
 		return nil, nil, err

@@ -45,15 +45,14 @@ type Source interface {
 // linked to its session and to the entry of its call, see [session.Info]. Records
 // that models do not see become custom entries.
 //
-// Importing a source again appends the records that are new. Nothing is
-// doubled, even if an import was killed: a new ID of the session is derived from
-// the program and the ID there, and each batch has an idempotency key derived
-// from the original line and its ordinal among equal lines. If a source
-// contains several sessions of one ID, the paths of all but the first go into
-// their IDs. An export of a session, to any program, adds nothing when it comes
-// back with the same words, calls, results and media. If a tree was continued from an earlier entry, a rewind comes
-// first. A source that cannot be followed is left alone; its Err matches
-// [ErrDiverged].
+// Importing a source again appends the records that are new. Nothing is doubled, even if
+// an import was killed: a new ID of the session is derived from the program and the ID
+// there, and each batch has an idempotency key derived from the original line and its
+// ordinal among equal lines. If a source contains several sessions of one ID, the paths
+// of all but the first go into their IDs. An export of a session, to any program, adds
+// nothing when it comes back with the same words, calls, results and media. If a tree was
+// continued from an earlier entry, a rewind comes first. A source that cannot be followed
+// is left alone; its Err matches [ErrDiverged].
 //
 // Several processes may import one source at a time. The current session of a
 // key stays current, unless it was imported too and its last message is older.

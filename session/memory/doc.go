@@ -39,8 +39,9 @@
 // # Show memories to the model
 //
 // [Store.Context] gathers context for a question: memories of the session's owner and
-// chapters, within a budget of tokens. Its Blocks go into the user's message, as data with their source. After an error it still holds the
-// readable part, so log the error and continue:
+// chapters, within a budget of tokens. Its Blocks go into the user's message, as data
+// with their source. After an error it still holds the readable part, so log the error
+// and continue:
 //
 //	known, err := m.Context(ctx, s, input, 2_000, nil)
 //	blocks := append(known.Blocks(), transcript.TextBlock{Text: input})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -124,7 +125,8 @@ func TestAuditLog(t *testing.T) {
 	})
 }
 
-// Whatever error Options.Auth returns, the client gets 401 and no word of it.
+// Whatever error Options.Auth returns, the client gets 401 and no word of it. The log has
+// the error, without the key.
 func TestAuthErrors(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
@@ -132,11 +134,19 @@ func TestAuthErrors(t *testing.T) {
 		session.ErrClosed, session.ErrBusy, &session.InputError{Member: "key", Reason: "swordfish"},
 		&http.MaxBytesError{}, &serve.Problem{Status: http.StatusOK, Title: "swordfish"}, errors.New("swordfish"),
 	} {
-		ts, _, _ := served(t, &serve.Options{Auth: func(*http.Request) (serve.Principal, error) { return serve.Principal{Admin: true}, err }})
-		resp := call(t, "GET", ts.URL+"/v1/store/sessions", nil)
+		logged := &logbook{}
+		ts, _, _ := served(t, &serve.Options{
+			Auth: func(*http.Request) (serve.Principal, error) {
+				return serve.Principal{Admin: true}, fmt.Errorf("sesame: %w", err)
+			},
+			Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		})
+		resp := call(t, "GET", ts.URL+"/v1/store/sessions", nil, "X-Api-Key", "sesame")
 		body, readErr := io.ReadAll(resp.Body)
 		require.NoError(t, readErr)
 		require.Equal(t, http.StatusUnauthorized, resp.StatusCode, "%v: %s", err, body)
 		require.NotContains(t, string(body), "swordfish")
+		require.Contains(t, logged.String(), "...: "+err.Error())
+		require.NotContains(t, logged.String(), "sesame")
 	}
 }

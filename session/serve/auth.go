@@ -66,6 +66,9 @@ func (sv *Server) principal(r *http.Request) (Principal, error) {
 		r = signedIn(r)
 	}
 	who, err := sv.opts.Auth(r)
+	if err != nil && !errors.Is(err, errWho) {
+		return who, fmt.Errorf("%w: %w", errWho, err)
+	}
 	ofAdmins := func(s Surface) bool { return s.Owner != "" && s.Owner == who.Owner }
 	if err != nil || !who.Admin && (who.Owner == "" || who.shared && slices.ContainsFunc(sv.opts.Surfaces, ofAdmins)) {
 		return who, errWho

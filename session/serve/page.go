@@ -46,7 +46,7 @@ func (q *Request) asks(_ none) (a asking, err error) {
 	signed := signedIn(q.Request)
 	who, err := q.sv.principal(q.Request)
 	if err != nil && keyOf(signed) != "" { // a guess
-		q.reportRefusal(errWho)
+		q.reportRefusal(err)
 	}
 	a.Known = err == nil
 	a.Cookie = a.Known && signed != q.Request

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -82,10 +83,15 @@ func (q *Request) demand(creates bool) error {
 	return nil
 }
 
-// reportRefusal reports an unknown sender, or a request that the sender may not make.
-func (q *Request) reportRefusal(p *Problem) {
+// reportRefusal reports an unknown sender, or a request that the sender may not make. Err
+// may hold an error of Options.Auth.
+func (q *Request) reportRefusal(err error) {
 	if left, due := q.sv.refusals.due(time.Now()); due {
-		q.sv.opts.Logger.Warn("serve: refused", "method", q.to.Method, "route", q.to.Path, "code", p.Code,
+		p, cause := problemOf(err), discreet(err)
+		if key := keyOf(signedIn(q.Request)); key != "" {
+			cause = strings.ReplaceAll(cause, key, "...")
+		}
+		q.sv.opts.Logger.Warn("serve: refused", "method", q.to.Method, "route", q.to.Path, "code", p.Code, "err", cause,
 			"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
 		q.sv.store.Audit(q.Context(), session.Action{Name: "refuse", Owner: q.Principal.Owner, Err: p})
 	}

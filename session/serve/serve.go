@@ -97,7 +97,7 @@ func (e endpoint) refuse(q *Request, err error) {
 		e.sv.opts.Logger.Error("serve: a request failed", "method", e.route.Method, "route", e.route.Path, "err", discreet(err))
 	}
 	if p == errWho || p == errForbidden {
-		q.reportRefusal(p)
+		q.reportRefusal(err)
 	}
 	if q.w.begun { // the client sees that the answer is not whole
 		panic(http.ErrAbortHandler)

@@ -23,7 +23,7 @@ const passNames = `passwords?|passwd|passphrase|passcode|psk|passwort|kennwort|p
 	`|пароль|κωδικός|סיסמה|كلمة (?:المرور|السر)|पासवर्ड|密码|密碼|口令|パスワード|暗証番号|비밀번호|암호`
 
 // keyNames are the names of drawn secrets.
-const keyNames = `secrets?|token|(?:api|access|private|account|signing|encryption|master|shared|auth|session|storage|license|webhook)[ _-]?key|credentials?`
+const keyNames = `secrets?|token|(?:api|app|access|private|account|signing|encryption|master|shared|auth|session|storage|license|webhook)[ _-]?key|credentials?`
 
 // names matches the name of a secret in two groups: its beginning, and the word.
 const names = `([a-z0-9_.-]*)(` + passNames + `|` + keyNames + `)`
@@ -80,33 +80,28 @@ func (f found) secret() bool {
 	case code.Get().MatchString(v):
 		return false
 	case phrase:
-		return hasDigit(v) && len(v) > 4 || strings.ContainsAny(v, "!@#%^&*?~") || f.isShell() && !word.Get().MatchString(v) || f.isChosen()
+		return hasDigit(v) && len(v) > 4 || strings.ContainsAny(strings.TrimRight(v, "?"), "!@#%^&*?~") || f.isShell() && !word.Get().MatchString(v) || f.isChosen()
 	}
 	return random(v) && !constant.Get().MatchString(v) || f.isShell() && !identifier.Get().MatchString(v)
 }
 
-// isShell reports whether the name is written like a variable of a shell, directly
-// followed by the value.
+// isShell reports whether the name is written like a variable of a shell, and the value
+// directly follows it, or is the rest of a line of settings.
 func (f found) isShell() bool {
 	name := f.before + f.name
-	return f.between == "=" && name == strings.ToUpper(name) && (f.before != "" || phraseName.Get().MatchString(name))
+	return name == strings.ToUpper(name) && (f.between == "=" && (f.before != "" || phraseName.Get().MatchString(name)) ||
+		strings.HasSuffix(f.before, "_") && strings.HasSuffix(strings.TrimSpace(f.between), ":") && len(f.inside) >= 8 && (f.next == "" || strings.Contains("\r\n", f.next)))
 }
 
 // isChosen reports whether a value of letters alone was chosen as a password: several
-// words in one, the padding of base64, or the value of a form or of a line of settings.
+// words in one, the padding of base64, or the value of a form or in a line of values.
 func (f found) isChosen() bool {
 	if len(f.inside) < 6 || word.Get().MatchString(f.inside) || strings.Contains(strings.ToLower(f.inside), "pass") {
 		return false
 	}
 	return strings.HasSuffix(f.inside, "=") || len(f.inside) >= 20 && turns(f.inside) >= 3 ||
-		strings.HasSuffix(f.between, "=") && turns(f.inside) == 0 && (f.next == "" || strings.Contains("&;\r\n", f.next) || strings.HasSuffix(f.line, ";")) ||
-		f.isSetting() && turns(f.inside) == 0 && !strings.HasSuffix(f.inside, "ed")
-}
-
-// isSetting reports whether the name, a colon and the value are a whole line.
-func (f found) isSetting() bool {
-	return len(f.inside) >= 8 && strings.Trim(f.line, " \t-") == "" && strings.HasSuffix(strings.TrimRight(f.between, " \t"), ":") &&
-		(f.next == "" || strings.Contains("\r\n", f.next))
+		f.between == "=" && f.next != "" && strings.Contains(" \"'", f.next) && strings.Contains(f.line, "=") ||
+		strings.HasSuffix(f.between, "=") && turns(f.inside) == 0 && (f.next == "" || strings.Contains("&;\r\n", f.next) || strings.HasSuffix(f.line, ";"))
 }
 
 func isASCII(s string) bool {
@@ -148,15 +143,18 @@ func isArgument(s string) bool {
 	return strings.Trim(s, digits+":.-/") != "" && !strings.HasPrefix(s, "/") && !placeholder.Get().MatchString(s)
 }
 
+// isField reports whether a field is a password, rather than a word for one.
+func isField(s string) bool { return isArgument(s) && !word.Get().MatchString(s) }
+
 var (
 	// placeholder matches values that mark a missing secret or its place.
 	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|example.*|changeme|redacted.*|\[.*)$`)
 	// word matches words that replace a password.
-	word = lazy.New(`(?i)^(?:passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|field|hidden|required|optional|option|flag|argument|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
+	word = lazy.New(`(?i)^(?:passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|option|flag|argument|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
 	// code is an expression of a program, and no value.
-	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_[a-z0-9]*[a-z][a-z0-9]*)+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
+	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_(?:[a-z0-9]*[a-z][a-z0-9]*|[0-9]))+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
 	// identifier is a name of a program.
 	identifier = lazy.New(`^[a-z_]+$`)
 	// constant is a name of a constant.

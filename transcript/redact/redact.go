@@ -22,7 +22,7 @@
 //	words of keys               {"secret":"umbrella-stand"}
 //	arguments by place          bcrypt.hash("swordfish1")
 //	words in a sentence         "the password is swordfish"
-//	unquoted words in a line    "host=db password=swordfish port=1"
+//	words after a colon         "password: umbrella", but for names such as DB_PASSWORD
 //	parts of a command          "-u bob:swordfish" without the name of the program
 //	columns                     a table that names its columns in the first row
 //	hashes                      hexadecimal keys without a name

@@ -22,6 +22,9 @@ func TestSecrets(t *testing.T) {
 		"use sk-ant-api03-" + key + ".":                                               "use [masked].",
 		"ghp_" + key + "\ngithub_pat_" + key:                                          "[masked]\n[masked]",
 		"AKIAABCDEFGHIJKLMNOP":                                                        "[masked]",
+		"host=db password=swordfish port=1":                                           "host=db password=[masked] port=1",
+		"*:*:shop:ana:swordfish\nDB_PASSWORD: umbrella":                               "*:*:shop:ana:[masked]\nDB_PASSWORD: [masked]",
+		"http -a bob:swordfish GET :8080/me":                                          "http -a bob:[masked] GET :8080/me",
 		"password=hunter2 now":                                                        "password=[masked] now",
 		"DB_PASSWORD: 's3cr3t word' # db":                                             "DB_PASSWORD: '[masked]' # db",
 		`{"token": "` + key + `", "n": 1}`:                                            `{"token": "[masked]", "n": 1}`,
@@ -43,6 +46,28 @@ func TestSecrets(t *testing.T) {
 		}
 		if again := redact.Secrets(t.Context(), got); again != got {
 			t.Errorf("%q becomes %q the second time", got, again)
+		}
+	}
+}
+
+// Words about passwords stay, in forms, lists, settings, code and the output of programs.
+func TestWords(t *testing.T) {
+	var texts []string
+	for name := range strings.SplitSeq("password|Password|- Password|  password|Pass|Passwort|Kennwort|Contraseña|Mot de passe |Senha|Wachtwoord|Hasło|Пароль|密码|DB password|Forgot password", "|") {
+		for word := range strings.FieldsSeq("mandatory forgotten everything incorrecta obligatoire vergessen case-sensitive two-factor read-only compulsory") {
+			texts = append(texts, name+": "+word)
+		}
+	}
+	texts = append(texts,
+		"host:*:db:user:name", "hostname:5432:database:username:password", "a/b.go:5432:foo:bar:bazz",
+		"login(user=user, password=credentials)", "connect(host=h, password=settings, db=d)", "usage: x user=U password=P",
+		"https://example.org/a -a b", "http --auth-type basic -a user", "wget -a log https://example.org",
+		"DB_PASSWORD: required", "PASSWORD: mandatory", "MYSQL_ROOT_PASSWORD: This is needed.",
+		`"contentHash": "`+strings.Repeat("aB3d", 21)+`aB==",`, "integrity sha512-"+strings.Repeat("aB3d", 21)+"aB==",
+	)
+	for _, text := range texts {
+		for _, in := range []string{text, "Please note:\n" + text + "\nUsername: bob\n"} {
+			require.Equal(t, in, redact.Secrets(t.Context(), in))
 		}
 	}
 }

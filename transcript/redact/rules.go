@@ -48,6 +48,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?\w+)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
 		{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
 		// Commands.
+		{"-a --auth", "http", lazy.New(`\bhttps?\s[^\n]*?(?:-a|--auth)` + gap + `[^\s:"']+:([^\s"']+)`), isArgument}, // HTTPie
 		command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]+:([^\s"',]+)`),
 		command("mysql mariadb", `mysql[a-z_]*|mariadb[a-z_-]*`, `-p["']?([^\s"',]+)`),
 		command("mongo", `mongo[a-z]*`, `-p[\s"',]*`+word1),
@@ -69,8 +70,9 @@ var rules = sync.OnceValue(func() []rule {
 		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
 		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
 		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
-		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument},                                             // netrc
-		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*/-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isArgument}, // pgpass
+		{"key", "==", lazy.New(`(?i)\bkey\d*\b[^\n]{0,24}[\s"'=:]([a-z0-9+/]{86}==)`), always},                          // of Azure
+		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument},                                         // netrc
+		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isField}, // pgpass
 		// Settings: of devices, of databases, and hashes of passwords.
 		{"community", "snmp", lazy.New(`\bsnmp-server\s+community\s+(\S+)`), isArgument},
 		{"username enable", "", lazy.New(`(?m)^[ \t]*(?:username\s+\S+[^\n]*?|enable)\s+(?:secret|password)\s+(?:\d+\s+)?(\S+)[ \t]*$`), hasDigit},
