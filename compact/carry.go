@@ -284,13 +284,15 @@ const mostSaid = 32_000
 // get four fifths, and all that the ledger leaves.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	open, used := newestWhole(all.open, most/2)
-	rules, n := choose(all.instructions, min(most/4, most*4/5-used), true)
+	rules, n := choose(all.instructions, true)(min(most/4, most*4/5-used))
 	used += n
 	done.Rules = rules
-	said := newChoice(all.texts)
-	done.Said = slices.Concat(said.add(most*4/5-used), open)
-	n = all.ledger(min(most-used-said.used, most/2), counter, done)
-	done.Said = slices.Concat(said.add(most-used-n), open)
+	choose := choose(all.texts, false)
+	said, n := choose(most*4/5 - used)
+	done.Said = slices.Concat(said, open)
+	n = all.ledger(min(most-used-n, most/2), counter, done)
+	said, _ = choose(most - used - n)
+	done.Said = slices.Concat(said, open)
 	done.IDs = unnamed(done.IDs, done)
 }
 

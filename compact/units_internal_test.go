@@ -86,7 +86,7 @@ func FuzzChoose(f *testing.F) {
 		items := []transcript.Carried{{Entry: "a", Text: plain(long)}, {Entry: "b", Text: plain(short + "!"), To: plain(asked)}, {Entry: "c", Text: plain(long + short)}}
 		texts := rate(items, []string{asked}, tokens.Estimator{})
 		for _, whole := range []bool{false, true} {
-			list, used := choose(texts, most, whole)
+			list, used := choose(texts, whole)(most)
 			require.LessOrEqual(t, used, max(most, 0))
 			last := ""
 			for _, i := range list {
@@ -138,7 +138,7 @@ func TestLedgerLeaves(t *testing.T) {
 		all.texts = rate(all.said, nil, tokens.Estimator{})
 		var done transcript.Compaction
 		all.fit(1000, tokens.Estimator{}, &done)
-		first, _ := choose(all.texts, 800, false)
+		first, _ := choose(all.texts, false)(800)
 		require.Greater(t, len(fmt.Sprint(done.Said)), len(fmt.Sprint(first)))
 		for _, i := range first {
 			for _, id := range identifiers(i.Text) {

@@ -188,7 +188,7 @@ func lead(texts []rated, most int) {
 // older texts that it displaces are lost for all.
 func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) {
 	for _, t := range slices.Backward(texts) {
-		part, n := choose([]rated{t}, min(most-used, max(most/2, mostOpen)), true)
+		part, n := choose([]rated{t}, true)(min(most-used, max(most/2, mostOpen)))
 		if list, used = append(list, part...), used+n; n == 0 {
 			break
 		}
@@ -197,65 +197,45 @@ func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) 
 	return list, used
 }
 
-// choose reduces texts to the units of greatest worth that fit into most tokens together, and
-// returns the tokens they take. A text without such a unit is dropped. Texts keep their order.
-// Unless whole is set, each gets at most a share.
-func choose(texts []rated, most int, whole bool) (list []transcript.Carried, used int) {
-	c := newChoice(texts)
-	c.whole = whole
-	return c.add(most), c.used
-}
-
-// A choice has the chosen units of texts.
-type choice struct {
-	texts  []rated
-	order  [][2]int // of all units: the text and the unit, by worth
-	chosen [][]bool
-	taken  []int // tokens of each text
-	used   int   // tokens of all
-	whole  bool  // a text gets more than a share
-}
-
-func newChoice(texts []rated) *choice {
-	c := &choice{texts: texts, chosen: make([][]bool, len(texts)), taken: make([]int, len(texts))}
+// choose returns a function that reduces texts to the units of greatest worth that fit into
+// most tokens together, and returns the tokens they take. A further call adds units. A text
+// without such a unit is dropped. Texts keep their order. Unless whole is set, each gets at
+// most a share.
+func choose(texts []rated, whole bool) func(most int) (list []transcript.Carried, used int) {
+	type place struct{ text, unit int }
+	var order []place
+	used, taken, chosen := 0, make([]int, len(texts)), make([][]bool, len(texts))
 	for i, t := range texts {
+		chosen[i] = make([]bool, len(t.units))
 		for k, u := range t.units {
 			if u.kind != aNote {
-				c.order = append(c.order, [2]int{i, k})
+				order = append(order, place{i, k})
 			}
 		}
 	}
-	slices.SortStableFunc(c.order, func(a, b [2]int) int { // of equals, the newer first
-		return cmp.Or(cmp.Compare(texts[b[0]].units[b[1]].worth, texts[a[0]].units[a[1]].worth), b[0]-a[0])
+	slices.SortStableFunc(order, func(a, b place) int { // of equals, the newer first
+		return cmp.Or(cmp.Compare(texts[b.text].units[b.unit].worth, texts[a.text].units[a.unit].worth), b.text-a.text)
 	})
-	return c
-}
-
-// add is choose, after the units that were chosen before.
-func (c *choice) add(most int) (list []transcript.Carried) {
-	share := max(mostOfText, most/partOfText)
-	for _, at := range c.order {
-		i, k := at[0], at[1]
-		t := c.texts[i]
-		cost := t.units[k].size
-		if c.taken[i] == 0 {
-			cost += itemCost
+	return func(most int) (list []transcript.Carried, _ int) {
+		share := max(mostOfText, most/partOfText)
+		for _, at := range order {
+			cost := texts[at.text].units[at.unit].size
+			if taken[at.text] == 0 {
+				cost += itemCost
+			}
+			if chosen[at.text][at.unit] || used+cost > most || !whole && taken[at.text]+cost > share {
+				continue
+			}
+			chosen[at.text][at.unit] = true
+			taken[at.text] += cost
+			used += cost
 		}
-		if c.chosen[i] != nil && c.chosen[i][k] || c.used+cost > most || !c.whole && c.taken[i]+cost > share {
-			continue
+		for i, t := range texts {
+			if taken[i] > 0 {
+				t.Text = reduced(t.Text, t.Entry, t.units, chosen[i])
+				list = append(list, t.Carried)
+			}
 		}
-		if c.chosen[i] == nil {
-			c.chosen[i] = make([]bool, len(t.units))
-		}
-		c.chosen[i][k] = true
-		c.taken[i] += cost
-		c.used += cost
+		return list, used
 	}
-	for i, t := range c.texts {
-		if c.chosen[i] != nil {
-			t.Text = reduced(t.Text, t.Entry, t.units, c.chosen[i])
-			list = append(list, t.Carried)
-		}
-	}
-	return list
 }
