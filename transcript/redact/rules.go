@@ -68,8 +68,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"net", "/user:", lazy.New(`(?i)\bnet\s+use\b[^\n]*?\s/user:\S+\s+([^\s/"'*][^\s"']*)`), isArgument},
 		{"<<<", "", lazy.New(`(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)[^\n]*<<<\s*["']?([^\s"']+)`), isArgument},
 		{"env set", "", lazy.New(`(?im)^[ \t]*(?:env|set\s+-[a-z]+|setenv|setx)\s+[a-z0-9_]*(?:` + passNames + `|` + keyNames + `)(?:_(?:key|id|value|base))?\d*\s+["']?([^\s"'=]+)`), isArgument},
-		{"chpasswd", "", lazy.New(`\becho\s+(?:-n\s+)?["']?[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`), isArgument},
-		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
+		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?(?:[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd|([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin))`), isArgument},
 		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
 		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
 		{"key", "==", lazy.New(`(?i)\bkey\d*\b[^\n]{0,24}[\s"'=:]([a-z0-9+/]{86}==)`), always},                                      // of Azure
