@@ -58,6 +58,19 @@ func keyOf(r *http.Request) string {
 	return key
 }
 
+// credentials returns the texts of a request's headers that Options.Auth may take for a key.
+func credentials(r *http.Request) []string {
+	_, password, _ := r.BasicAuth()
+	all := []string{keyOf(signedIn(r)), password, r.Header.Get("X-API-Key"), r.Header.Get("Authorization")}
+	if _, token, ok := strings.Cut(all[3], " "); ok {
+		all = append(all, strings.TrimSpace(token))
+	}
+	for _, cookie := range r.Cookies() {
+		all = append(all, cookie.Value)
+	}
+	return all
+}
+
 // principal returns the sender of a request, or a 401 problem: for an unknown key, for a
 // sender that is neither an owner nor an administrator, and for an owner whose sessions
 // administrators without an owner share.

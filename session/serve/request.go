@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -88,8 +89,12 @@ func (q *Request) demand(creates bool) error {
 func (q *Request) reportRefusal(err error) {
 	if left, due := q.sv.refusals.due(time.Now()); due {
 		p, cause := problemOf(err), discreet(err)
-		if key := keyOf(signedIn(q.Request)); key != "" {
-			cause = strings.ReplaceAll(cause, key, "...")
+		for _, secret := range credentials(q.Request) {
+			for _, form := range []string{secret, url.QueryEscape(secret)} { // an error may hold a URL
+				if form != "" {
+					cause = strings.ReplaceAll(cause, form, "...")
+				}
+			}
 		}
 		q.sv.opts.Logger.Warn("serve: refused", "method", q.to.Method, "route", q.to.Path, "code", p.Code, "err", cause,
 			"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
