@@ -28,12 +28,15 @@ type Problem struct {
 	Pointer string `json:"pointer,omitempty"`
 }
 
-// Error returns the title, and the detail if there is one.
+// Error returns the title, the detail and the pointer, without those that are empty.
 func (p *Problem) Error() string {
-	if p.Detail == "" {
-		return p.Title
+	text := p.Title
+	for _, more := range []string{p.Detail, p.Pointer} {
+		if more != "" {
+			text += ": " + more
+		}
 	}
-	return p.Title + ": " + p.Detail
+	return text
 }
 
 // Invalid returns a 400 problem with a detail.

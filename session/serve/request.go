@@ -42,6 +42,9 @@ func (q *Request) admit(route Route) (err error) {
 	if err := q.enter(); err != nil {
 		return err
 	}
+	if _, err := url.ParseQuery(q.URL.RawQuery); err != nil { // Query leaves out a part that it cannot read
+		return Invalid("the parameters are not in the form of a query")
+	}
 	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
 		return Invalid("the idempotency key is longer than 255 bytes, or is not UTF-8")
 	}
@@ -192,10 +195,13 @@ func (q *Request) Decode(v any) error {
 	if len(q.data) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(q.data, v); err != nil {
-		return errNotJSON
+	err := json.Unmarshal(q.data, v)
+	if err == nil {
+		return nil
 	}
-	return nil
+	p := *problemOf(errNotJSON)
+	p.Pointer = misfit(err)
+	return &p
 }
 
 // has reports whether the body is of a media type. The check refuses text/plain, which pages
