@@ -87,23 +87,21 @@ func (q *Request) take(v any) (err error) {
 	if len(data) == 0 {
 		return nil
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
+	d := strict(data)
 	err = d.Decode(v)
 	if _, end := d.Token(); err == nil && errors.Is(end, io.EOF) {
 		return nil
 	}
 	p := *problemOf(wrong)
 	if p.Pointer = misfit(err); p.Pointer == "" {
-		p.Pointer = unknown(data, reflect.TypeOf(v).Elem())
+		p.Pointer = stranger(data, reflect.TypeOf(v).Elem())
 	}
 	return &p
 }
 
 // misfit returns the JSON pointer of the member that has the wrong type by an error of
 // package json, or "" if the error names none.
-func misfit(err error) string {
-	pointer := ""
+func misfit(err error) (pointer string) {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		for name := range strings.SplitSeq(wrong.Field, ".") {
 			if name != "" && name[0] >= 'a' { // else an embedded struct
@@ -114,19 +112,26 @@ func misfit(err error) string {
 	return pointer
 }
 
-// unknown returns the JSON pointer of a member of data that t lacks, or "".
-func unknown(data []byte, t reflect.Type) string {
+// stranger returns the JSON pointer of a member of data that t lacks or refuses, or "" if it
+// finds none.
+func stranger(data []byte, t reflect.Type) string {
 	var object map[string]json.RawMessage
-	if t.Kind() != reflect.Struct || json.Unmarshal(data, &object) != nil {
+	if json.Unmarshal(data, &object) != nil {
 		return ""
 	}
-	known := members(t)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if !slices.ContainsFunc(known, func(m member) bool { return strings.EqualFold(m.name, name) }) {
+		alone, err := json.Marshal(map[string]json.RawMessage{name: object[name]})
+		if err == nil && strict(alone).Decode(reflect.New(t).Interface()) != nil {
 			return "#/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 		}
 	}
 	return ""
+}
+
+func strict(data []byte) *json.Decoder {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d
 }
 
 // parameters returns the parameters of a request as a JSON object that decodes into t. The
