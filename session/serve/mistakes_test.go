@@ -1,6 +1,8 @@
 package serve_test
 
 import (
+	"context"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -52,6 +54,7 @@ func TestMistakes(t *testing.T) {
 		{"alice", "POST", "/api/v1/sessions/one/used", `{"skill":{}}`, 400, ""},
 		{"alice", "POST", "/api/v1/sessions/one/messages", `{"role":"user","content":7}`, 400, ": #/content"},
 		{"alice", "POST", "/api/v1/sessions/one/messages/batch", `{"messages":[{"role":7}]}`, 400, ": #/messages/role"},
+		{"alice", "GET", "/api/v1/sessions/one/tool-results?limit=0", "", 400, ""},
 		{"alice", "GET", "/api/v1/fs/ls?uri=viking://session/;limit=1", "", 400, ""},
 		{"admin", "POST", "/v1/store/erase", `{}`, 400, ""},
 		{"admin", "POST", "/v1/store/erase/apply", `{}`, 400, ""},
@@ -65,4 +68,15 @@ func TestMistakes(t *testing.T) {
 		newAsker(t, ts, "bob-key").ask(http.StatusOK, "GET", "/v1/store/sessions?"+query, nil, nil)
 	}
 	require.Empty(t, logged.String())
+}
+
+// The detail of a mistake is the text of an error, without its paths.
+func TestMistakeHidesPaths(t *testing.T) {
+	t.Parallel()
+	ts, _, _ := served(t, &serve.Options{Auth: anyone, ChannelLogs: func(context.Context, serve.ChannelQuery) (any, error) {
+		return nil, &fs.PathError{Op: "open", Path: "/secret-folder/log", Err: fs.ErrInvalid}
+	}})
+	status, answer := (&asker{TB: t, url: ts.URL}).raw("GET", "/v1/store/channels", "", nil)
+	require.Equal(t, http.StatusBadRequest, status, "%s", answer)
+	require.Contains(t, string(answer), `"detail":"open ...: invalid`)
 }
