@@ -61,14 +61,12 @@ func keyOf(r *http.Request) string {
 // credentials returns the texts of a request's headers that Options.Auth may take for a key.
 func credentials(r *http.Request) []string {
 	_, password, _ := r.BasicAuth()
-	all := []string{keyOf(signedIn(r)), password, r.Header.Get("X-API-Key"), r.Header.Get("Authorization")}
-	if _, token, ok := strings.Cut(all[3], " "); ok {
-		all = append(all, strings.TrimSpace(token))
-	}
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	all := []string{keyOf(signedIn(r)), password, strings.TrimSpace(token), r.Header.Get("Authorization")}
 	for _, cookie := range r.Cookies() {
 		all = append(all, cookie.Value)
 	}
-	return all
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
 // principal returns the sender of a request, or a 401 problem: for an unknown key, for a

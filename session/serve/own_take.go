@@ -92,24 +92,11 @@ func (q *Request) take(v any) (err error) {
 	if _, end := d.Token(); err == nil && errors.Is(end, io.EOF) {
 		return nil
 	}
-	p := *problemOf(wrong)
-	if p.Pointer = misfit(err); p.Pointer == "" {
+	p := misfit(wrong, err)
+	if p.Pointer == "" {
 		p.Pointer = stranger(data, reflect.TypeOf(v).Elem())
 	}
-	return &p
-}
-
-// misfit returns the JSON pointer of the member that has the wrong type by an error of
-// package json, or "" if the error names none.
-func misfit(err error) (pointer string) {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		for name := range strings.SplitSeq(wrong.Field, ".") {
-			if name != "" && name[0] >= 'a' { // else an embedded struct
-				pointer = or(pointer, "#") + "/" + name
-			}
-		}
-	}
-	return pointer
+	return p
 }
 
 // stranger returns the JSON pointer of a member of data that t lacks or refuses, or "" if it

@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/session"
@@ -30,13 +33,8 @@ type Problem struct {
 
 // Error returns the title, the detail and the pointer, without those that are empty.
 func (p *Problem) Error() string {
-	text := p.Title
-	for _, more := range []string{p.Detail, p.Pointer} {
-		if more != "" {
-			text += ": " + more
-		}
-	}
-	return text
+	texts := []string{p.Title, p.Detail, p.Pointer}
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ": ")
 }
 
 // Invalid returns a 400 problem with a detail.
@@ -129,6 +127,20 @@ func problemOf(err error) *Problem {
 		}
 	}
 	return errInternal
+}
+
+// misfit returns a problem with the pointer of the member that has the wrong type by an
+// error of package json, if the error names one.
+func misfit(problem, err error) *Problem {
+	p := *problemOf(problem)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		for name := range strings.SplitSeq(wrong.Field, ".") {
+			if name != "" && name[0] >= 'a' { // else an embedded struct
+				p.Pointer = cmp.Or(p.Pointer, "#") + "/" + name
+			}
+		}
+	}
+	return &p
 }
 
 // discreet returns the text of an error without paths of files and keys of sessions.

@@ -92,12 +92,8 @@ func (q *Request) demand(creates bool) error {
 func (q *Request) reportRefusal(err error) {
 	if left, due := q.sv.refusals.due(time.Now()); due {
 		p, cause := problemOf(err), discreet(err)
-		for _, secret := range credentials(q.Request) {
-			for _, form := range []string{secret, url.QueryEscape(secret)} { // an error may hold a URL
-				if form != "" {
-					cause = strings.ReplaceAll(cause, form, "...")
-				}
-			}
+		for _, secret := range credentials(q.Request) { // as they are, and in a URL
+			cause = strings.NewReplacer(secret, "...", url.QueryEscape(secret), "...").Replace(cause)
 		}
 		q.sv.opts.Logger.Warn("serve: refused", "method", q.to.Method, "route", q.to.Path, "code", p.Code, "err", cause,
 			"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
@@ -195,13 +191,10 @@ func (q *Request) Decode(v any) error {
 	if len(q.data) == 0 {
 		return nil
 	}
-	err := json.Unmarshal(q.data, v)
-	if err == nil {
-		return nil
+	if err := json.Unmarshal(q.data, v); err != nil {
+		return misfit(errNotJSON, err)
 	}
-	p := *problemOf(errNotJSON)
-	p.Pointer = misfit(err)
-	return &p
+	return nil
 }
 
 // has reports whether the body is of a media type. The check refuses text/plain, which pages
