@@ -69,7 +69,7 @@ type sifter struct {
 func (s *sifter) blockBefore(end, n int64) (block []byte, start int64, err error) {
 	for ; ; n *= 2 {
 		n = min(n, end-s.From)
-		if n > int64(s.MaxLine)+siftBlock {
+		if n-siftBlock > int64(s.MaxLine) {
 			start, err = s.lineStart(end)
 			return nil, start, err
 		}

@@ -3,6 +3,7 @@ package transcript_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -38,8 +39,11 @@ func TestSift(t *testing.T) {
 		}
 		size := int64(file.Len())
 		opts := &transcript.ScanOptions{Final: n%2 == 0, MaxLine: 1_000_000}
-		if n%7 == 0 {
+		switch n % 7 {
+		case 0:
 			opts.MaxLine = 5_000
+		case 1:
+			opts.MaxLine = math.MaxInt
 		}
 		if all := bytes.SplitAfter(file.Bytes(), []byte("\n")); n%3 == 0 && len(all) > 3 {
 			opts.From = int64(len(all[0]) + len(all[1]))

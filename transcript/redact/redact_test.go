@@ -53,7 +53,7 @@ func TestSecrets(t *testing.T) {
 // Words about passwords stay, in forms, lists, settings, code and the output of programs.
 func TestWords(t *testing.T) {
 	var texts []string
-	for _, name := range strings.Split("password|Password|- Password|  password|Pass|Passwort|Kennwort|Contraseña|Mot de passe |Senha|Wachtwoord|Hasło|Пароль|密码|DB password|Forgot password", "|") {
+	for name := range strings.SplitSeq("password|Password|- Password|  password|Pass|Passwort|Kennwort|Contraseña|Mot de passe |Senha|Wachtwoord|Hasło|Пароль|密码|DB password|Forgot password", "|") {
 		for word := range strings.FieldsSeq("mandatory forgotten everything incorrecta obligatoire vergessen case-sensitive two-factor read-only compulsory") {
 			texts = append(texts, name+": "+word)
 		}
