@@ -102,6 +102,25 @@ func TestDeletedByAnother(t *testing.T) {
 	require.NotContains(t, indexText(t, dir), "gone")
 }
 
+// The process that finishes a deletion of a killed one is another user of the session, and
+// learns that it was made anew.
+func TestMadeAnewAfterAFinishedDeletion(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	ref := create(t, d, "gone", "k").Ref()
+	at := add(t, d, ref, "1").End
+	create(t, other, "stays", "k2")
+	addLine(t, dir, `{"delete":"gone"}`)
+	create(t, d, "next", "k3") // finishes it
+	require.NoFileExists(t, d.Path(ref))
+	create(t, other, "gone", "another")
+	add(t, other, ref, "2", "3")
+	var err error
+	for _, err = range d.Scan(t.Context(), ref, at, driver.Forward, nil) {
+	}
+	require.ErrorIs(t, err, driver.ErrReplaced)
+}
+
 // One call deletes several sessions of several agents; its error names the
 // missing ones.
 func TestDeleteSeveral(t *testing.T) {
