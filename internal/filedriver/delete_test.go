@@ -2,6 +2,7 @@ package filedriver_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -431,4 +432,20 @@ func TestDeleteBesideAnUnfinishedErase(t *testing.T) {
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.NotContains(t, indexText(t, dir), `{"erase":`)
 	require.Len(t, list(t, d), 1)
+}
+
+// A rewrite whose context ends before its change does leaves the lines as they are.
+func TestRewriteIsGivenUp(t *testing.T) {
+	d := open(t, t.TempDir(), nil)
+	ref := wordy(t, d, "a")
+	before, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, d.Rewrite(ctx, ref, func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		cancel()
+		return wordless(records, write)
+	}), context.Canceled)
+	after, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
 }
