@@ -76,18 +76,12 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	recs := make([]record, len(ids))
 	for i, id := range ids {
 		recs[i] = record{Delete: id}
-	}
-	gone := func(id string) error {
-		err := remove(id)
-		if err == nil {
-			x.a.d.setMark(driver.Ref{Agent: x.a.name, ID: id}, mark{}) // nothing of it stays
-		}
-		return err
+		x.a.d.setMark(driver.Ref{Agent: x.a.name, ID: id}, mark{}) // nothing of it stays
 	}
 	const unknown = "it is not known whether the session is deleted: delete it again"
 	err := x.announce("delete session", unknown, x.a.d.opts.Sync != filelog.SyncNever, recs...)
 	if err == nil {
-		return x.finishDeletes(ids, gone)
+		return x.finishDeletes(ids, remove)
 	}
 	if x.deletes[ids[0]] {
 		return err
@@ -97,7 +91,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	for _, rec := range recs {
 		x.apply(line{record: rec})
 	}
-	if err = x.finishDeletes(ids, gone); err != nil {
+	if err = x.finishDeletes(ids, remove); err != nil {
 		err = cmp.Or(x.forget(), err) // the file does not list them as deleted
 	}
 	return err
