@@ -284,21 +284,21 @@ const mostSaid = 32_000
 // get four fifths, and all that the ledger leaves.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	open, used := newestWhole(all.open, most/2)
-	rules, n := choose(all.instructions, min(most/4, most*4/5-used), true)
+	rules, n := choose(all.instructions, true)(min(most/4, most*4/5-used))
 	used += n
 	done.Rules = rules
-	said, n := choose(all.texts, most*4/5-used, false)
+	choose := choose(all.texts, false)
+	said, n := choose(most*4/5 - used)
 	done.Said = slices.Concat(said, open)
-	n = all.ledger(min(most-used-n, most/2), most*6/25, counter, done)
-	said, _ = choose(all.texts, most-used-n, false)
+	n = all.ledger(min(most-used-n, most/2), counter, done)
+	said, _ = choose(most - used - n)
 	done.Said = slices.Concat(said, open)
 	done.IDs = unnamed(done.IDs, done)
 }
 
 // ledger fills a compaction with at most left tokens of other items, and returns
-// their size: two thirds are for paths, then a quarter for identifiers, but at most
-// mostIDs, then errors.
-func (all *carried) ledger(left, mostIDs int, counter tokens.Counter, done *transcript.Compaction) int {
+// their size: two thirds are for paths, then a quarter for identifiers, then errors.
+func (all *carried) ledger(left int, counter tokens.Counter, done *transcript.Compaction) int {
 	b := budget{counter: counter, empty: countText(counter, "-")}
 	var read, changed []transcript.Carried
 	for _, f := range all.files {
@@ -315,7 +315,7 @@ func (all *carried) ledger(left, mostIDs int, counter tokens.Counter, done *tran
 	done.Files = slices.Concat(changed, read)
 	used += more
 
-	done.IDs, more = b.newest(all.lost(done), min((left-used)/4, mostIDs), nil)
+	done.IDs, more = b.newest(all.lost(done), (left-used)/4, nil)
 	used += more
 	done.Errors, more = b.newest(all.errors, left-used, errorSizes)
 	return used + more

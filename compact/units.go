@@ -167,7 +167,8 @@ func leftOut(line string) (runes int, ok bool) {
 
 // reduced returns a text with only the chosen units and a note for each gap: in the
 // line of its neighbours, or for a long gap in a line of its own. The first long gap
-// names the entry if its ID is known.
+// names the entry if its ID is known. A short note between two chosen units stays as it
+// is: it may be the user's own.
 func reduced(text, entry string, units []unit, chosen []bool) string {
 	var sb strings.Builder
 	gap, noted, of := 0, false, ""
@@ -196,14 +197,18 @@ func reduced(text, entry string, units []unit, chosen []bool) string {
 		}
 		return ' '
 	}
+	stays := slices.Clone(chosen)
 	for i, u := range units {
+		if u.kind == aNote {
+			stays[i] = u.gone == 0 && 0 < i && i < len(units)-1 && chosen[i-1] && chosen[i+1]
+		}
 		switch {
+		case stays[i] && i > 0 && stays[i-1]:
+			sb.WriteString(text[units[i-1].to:u.to])
 		case u.kind == aNote:
 			gap, noted = gap+u.gone, true
-		case !chosen[i]:
+		case !stays[i]:
 			gap += utf8.RuneCountInString(text[u.from:u.to])
-		case i > 0 && chosen[i-1]:
-			sb.WriteString(text[units[i-1].to:u.to])
 		default:
 			add(note(), strings.TrimLeftFunc(text[u.from:u.to], unicode.IsSpace))
 		}

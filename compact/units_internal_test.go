@@ -2,6 +2,8 @@ package compact
 
 import (
 	"cmp"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +32,8 @@ func FuzzUnits(f *testing.F) {
 	f.Add(strings.Repeat("no end of a sentence ", 60), uint64(0xaaaa))
 	f.Add("这是第一句。这是第二句，它比第一句长得多，所以不会在同一个单位里。第三句？", uint64(2))
 	f.Add("a\n[…]\nb\n[... 12 runes left out of entry x ...]\nc\n[... 99999999999999999999 runes left out ...]", uint64(9))
+	f.Add(strings.Repeat("A line like others.\n", 100), uint64(1|1<<40))
+	f.Add("Write \"we go […]\n\n\tif x[…]y {\n\t\tgo on\n", uint64(3))
 	f.Add("\x00\xff\u2028 \u00a0\n \t\n.", uint64(1))
 	f.Fuzz(func(t *testing.T, text string, some uint64) {
 		_ = divide(text) // only answers have half characters
@@ -46,9 +50,14 @@ func FuzzUnits(f *testing.F) {
 		isNote := func(u unit) bool { return u.kind == aNote }
 		whole, part := make([]bool, len(units)), make([]bool, len(units))
 		for i := range units {
-			whole[i], part[i] = true, some>>(i%64)&1 == 1
+			whole[i] = !isNote(units[i])
+			part[i] = whole[i] && some>>(i%64)&1 == 1
 		}
-		if !slices.ContainsFunc(units, isNote) {
+		same := true // all notes stay as they are
+		for i, u := range units {
+			same = same && (whole[i] || u.gone == 0 && 0 < i && i < len(units)-1 && whole[i-1] && whole[i+1])
+		}
+		if same {
 			require.Equal(t, strings.TrimSpace(text), strings.TrimSpace(reduced(text, "", units, whole)))
 		}
 		short := reduced(text, "e", units, part)
@@ -60,6 +69,7 @@ func FuzzUnits(f *testing.F) {
 				rest = after
 			}
 		}
+		require.LessOrEqual(t, strings.Count(short, "left out of entry e ..."), 1+strings.Count(text, "of entry e"))
 		again := divide(short)
 		if len(units) > 0 && slices.Contains(part, false) && !slices.ContainsFunc(units, isNote) {
 			require.True(t, slices.ContainsFunc(again, isNote), "%q", short)
@@ -76,7 +86,7 @@ func FuzzChoose(f *testing.F) {
 		items := []transcript.Carried{{Entry: "a", Text: plain(long)}, {Entry: "b", Text: plain(short + "!"), To: plain(asked)}, {Entry: "c", Text: plain(long + short)}}
 		texts := rate(items, []string{asked}, tokens.Estimator{})
 		for _, whole := range []bool{false, true} {
-			list, used := choose(texts, most, whole)
+			list, used := choose(texts, whole)(most)
 			require.LessOrEqual(t, used, max(most, 0))
 			last := ""
 			for _, i := range list {
@@ -102,4 +112,38 @@ func TestPiecesTogether(t *testing.T) {
 	require.True(t, 0 < at && at < len(units)-1, "%d of %d", at, len(units))
 	require.GreaterOrEqual(t, units[at-1].worth, fromBehind*best.worth)
 	require.GreaterOrEqual(t, units[at+1].worth, fromBefore*best.worth)
+}
+
+// A paste in the unfinished turn leaves room for a text before it.
+func TestOpenPaste(t *testing.T) {
+	items := []transcript.Carried{{Text: "Never touch the wall."}, {Text: strings.Repeat("It is so. ", 2_000)}}
+	list, used := newestWhole(rate(items, nil, tokens.Estimator{}), 1_000)
+	require.LessOrEqual(t, used, 1_000)
+	require.Len(t, list, 2)
+	require.Equal(t, items[0], list[0])
+}
+
+// The texts of the user get what the ledger leaves, and lose no name by it.
+func TestLedgerLeaves(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		all := &carried{}
+		for i := range 60 {
+			var sb strings.Builder
+			for n := range 1 + r.IntN(12) {
+				sb.WriteString(strings.Repeat("so it is ", r.IntN(20)) + fmt.Sprintf("of %c OPS-%d.\n", 'a'+r.IntN(26), 1000+20*i+n))
+			}
+			all.said = append(all.said, transcript.Carried{Text: sb.String()})
+		}
+		all.texts = rate(all.said, nil, tokens.Estimator{})
+		var done transcript.Compaction
+		all.fit(1000, tokens.Estimator{}, &done)
+		first, _ := choose(all.texts, false)(800)
+		require.Greater(t, len(fmt.Sprint(done.Said)), len(fmt.Sprint(first)))
+		for _, i := range first {
+			for _, id := range identifiers(i.Text) {
+				require.True(t, slices.ContainsFunc(slices.Concat(done.Said, done.IDs), func(i transcript.Carried) bool { return strings.Contains(i.Text, id) }), id)
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -187,7 +188,7 @@ func lead(texts []rated, most int) {
 // older texts that it displaces are lost for all.
 func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) {
 	for _, t := range slices.Backward(texts) {
-		part, n := choose([]rated{t}, min(most-used, max(most/2, mostOpen)), true)
+		part, n := choose([]rated{t}, true)(min(most-used, max(most/2, mostOpen)))
 		if list, used = append(list, part...), used+n; n == 0 {
 			break
 		}
@@ -196,13 +197,16 @@ func newestWhole(texts []rated, most int) (list []transcript.Carried, used int) 
 	return list, used
 }
 
-// choose reduces texts to the units of greatest worth that fit into most tokens together, and
-// returns the tokens they take. A text without such a unit is dropped. Texts keep their order.
-// Unless whole is set, each gets at most a share.
-func choose(texts []rated, most int, whole bool) (list []transcript.Carried, used int) {
+// choose returns a function that reduces texts to the units of greatest worth that fit into
+// most tokens together, and returns the tokens they take. A further call adds units. A text
+// without such a unit is dropped. Texts keep their order. Unless whole is set, each gets at
+// most a share.
+func choose(texts []rated, whole bool) func(most int) (list []transcript.Carried, used int) {
 	type place struct{ text, unit int }
 	var order []place
+	used, taken, chosen := 0, make([]int, len(texts)), make([][]bool, len(texts))
 	for i, t := range texts {
+		chosen[i] = make([]bool, len(t.units))
 		for k, u := range t.units {
 			if u.kind != aNote {
 				order = append(order, place{i, k})
@@ -210,39 +214,28 @@ func choose(texts []rated, most int, whole bool) (list []transcript.Carried, use
 		}
 	}
 	slices.SortStableFunc(order, func(a, b place) int { // of equals, the newer first
-		x, y := texts[a.text].units[a.unit].worth, texts[b.text].units[b.unit].worth
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return b.text - a.text
+		return cmp.Or(cmp.Compare(texts[b.text].units[b.unit].worth, texts[a.text].units[a.unit].worth), b.text-a.text)
 	})
-	share := max(mostOfText, most/partOfText)
-	taken := make([]int, len(texts))
-	chosen := make([][]bool, len(texts))
-	for _, at := range order {
-		t := texts[at.text]
-		cost := t.units[at.unit].size
-		if taken[at.text] == 0 {
-			cost += itemCost
+	return func(most int) (list []transcript.Carried, _ int) {
+		share := max(mostOfText, most/partOfText)
+		for _, at := range order {
+			cost := texts[at.text].units[at.unit].size
+			if taken[at.text] == 0 {
+				cost += itemCost
+			}
+			if chosen[at.text][at.unit] || used+cost > most || !whole && taken[at.text]+cost > share {
+				continue
+			}
+			chosen[at.text][at.unit] = true
+			taken[at.text] += cost
+			used += cost
 		}
-		if used+cost > most || !whole && taken[at.text]+cost > share {
-			continue
+		for i, t := range texts {
+			if taken[i] > 0 {
+				t.Text = reduced(t.Text, t.Entry, t.units, chosen[i])
+				list = append(list, t.Carried)
+			}
 		}
-		if chosen[at.text] == nil {
-			chosen[at.text] = make([]bool, len(t.units))
-		}
-		chosen[at.text][at.unit] = true
-		taken[at.text] += cost
-		used += cost
+		return list, used
 	}
-	for i, t := range texts {
-		if chosen[i] != nil {
-			t.Text = reduced(t.Text, t.Entry, t.units, chosen[i])
-			list = append(list, t.Carried)
-		}
-	}
-	return list, used
 }

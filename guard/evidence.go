@@ -142,7 +142,7 @@ func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 		"description", "errordescription", "detail", "details", "cause", "body", "rawbody", "responsebody", "raw", "rawjson":
 		ev.addText(text, level)
 		ev.addMembers(v, level)
-	case "args", "attempts", "innererror", "baseresp", "data", "metadata", "header", "incompletedetails", "response", "rawresponse", "httpresponse":
+	case "args", "attempts", "innererror", "externalmodelerror", "baseresp", "data", "metadata", "header", "incompletedetails", "response", "rawresponse", "httpresponse":
 		ev.addMembers(v, level)
 	}
 }

@@ -43,8 +43,9 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case nil:
 	default:
-		f, _ := formOf(body.kind())
-		*c = f.encode(*c, body)
+		if f, ok := formOf(body.kind()); ok { // not for a pointer to a message
+			*c = f.encode(*c, body)
+		}
 	}
 }
 

@@ -164,6 +164,11 @@ func TestEntryJSON(t *testing.T) {
 			t.Errorf("UnmarshalJSON: %v, line %q", err, again.Line())
 		}
 	}
+	// A pointer has no members.
+	pointer := transcript.Entry{ID: "e1", Body: &transcript.MessageLine{Kind: transcript.TypeUser}}
+	if got := string(pointer.Line()); got != `{"type":"user","id":"e1"}` {
+		t.Error(got)
+	}
 }
 
 func TestEntryTimes(t *testing.T) {
@@ -211,6 +216,7 @@ func TestEntryDamage(t *testing.T) {
 		`{"type":"user","batch":1e300}`:              transcript.DamageMalformed,
 		`{"type":"clip","clips":{}}`:                 transcript.DamageMalformed,
 		`{"type":"clip","clips":[5]}`:                transcript.DamageMalformed,
+		`{"type":"clip","clips":[{"entry":5}]}`:      transcript.DamageMalformed,
 		`{"type":"meta","labels":[5]}`:               transcript.DamageMalformed,
 		`{"type":"assistant","usage":5}`:             transcript.DamageMalformed,
 		`{"type":"used","contexts":"a"}`:             transcript.DamageMalformed,

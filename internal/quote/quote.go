@@ -33,8 +33,8 @@ func Rest(text string) string { return indents.Replace(text) }
 // Lines indents every line of a text.
 func Lines(text string) string { return indent + Rest(text) }
 
-// Brackets indents the lines of a text that begin with a bracket. Use it for long texts to
-// which the library adds only notes in brackets.
+// Brackets indents the lines of a text that begin with a bracket, once. Use it for long
+// texts to which the library adds only notes in brackets.
 func Brackets(text string) string {
 	if !strings.ContainsAny(text, "[［") {
 		return text
@@ -47,7 +47,8 @@ func Brackets(text string) string {
 			line = text[:at+size]
 		}
 		text = text[len(line):]
-		if shown := strings.TrimLeftFunc(line, isUnseen); strings.HasPrefix(shown, "[") || strings.HasPrefix(shown, "［") {
+		shown := strings.TrimLeftFunc(line, isUnseen)
+		if !strings.HasPrefix(line, indent) && (strings.HasPrefix(shown, "[") || strings.HasPrefix(shown, "［")) {
 			sb.WriteString(indent)
 		}
 		sb.WriteString(line)

@@ -14,7 +14,10 @@ func TestLines(t *testing.T) {
 
 func TestBrackets(t *testing.T) {
 	equal(t, "a [b]\n(c)", quote.Brackets("a [b]\n(c)"))
-	equal(t, "  [a\nb\u2028  \u200b[c\r\n  \x1b[d\v  \u2800［e", quote.Brackets("[a\nb\u2028\u200b[c\r\n\x1b[d\v\u2800［e"))
+	const quoted = "  [a\nb\u2028  \u200b[c\r\n  \x1b[d\v  \u2800［e"
+	equal(t, quoted, quote.Brackets("[a\nb\u2028\u200b[c\r\n\x1b[d\v\u2800［e"))
+	equal(t, quoted, quote.Brackets(quoted))
+	equal(t, "   [a", quote.Brackets(" [a"))
 }
 
 func equal(t *testing.T, want, got string) {

@@ -128,6 +128,36 @@ func TestImportKeepsEntryIDs(t *testing.T) {
 	require.Equal(t, dialect.Losses{"repeated": 1, "different": 1}, im.Lost)
 }
 
+// Lines name the entries by the IDs that these have in the store.
+func TestImportedReferences(t *testing.T) {
+	text := `{"type":"session","id":"s","ts":"2026-03-01T09:00:00Z","v":1,"key":"main:cli:a","gen":1}
+{"type":"user","id":"not valid","ts":"2026-03-01T09:00:00Z","content":"one"}
+{"type":"assistant","id":"b","ts":"2026-03-01T09:00:00Z","content":"two"}
+{"type":"user","id":"not/valid","ts":"2026-03-01T09:00:00Z","content":"three"}
+{"type":"hide","id":"h","ts":"2026-03-01T09:00:00Z","entries":["b","not/valid"]}
+{"type":"compaction","id":"c","ts":"2026-03-01T09:00:00Z","summary":"S","coversTo":"b","read":["not valid"]}
+`
+	st := inMemory()
+	im := importAll(t, st, sessionsIn(t, fstest.MapFS{"s.jsonl": {Data: []byte(text)}}), nil)[0]
+	s, err := st.Get(t.Context(), im.Session)
+	require.NoError(t, err)
+	var ids []string
+	var hide transcript.Hide
+	var done transcript.Compaction
+	for e, err := range s.Entries(t.Context(), "") {
+		require.NoError(t, err)
+		ids = append(ids, e.ID)
+		switch b := e.Body.(type) {
+		case transcript.Hide:
+			hide = b
+		case transcript.Compaction:
+			done = b
+		}
+	}
+	require.Equal(t, ids[2:4], hide.Entries)
+	require.Equal(t, []any{ids[2], ids[1:2]}, []any{done.CoversTo, done.Read})
+}
+
 // A session whose ID is not valid is found by it, and comes back from an export, in a scope
 // as well.
 func TestFindByOldID(t *testing.T) {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,4 +169,33 @@ func TestFull(t *testing.T) {
 	require.Equal(t, transcript.ExtractedCount{Failed: 1}, r.Counts["profile"])
 	require.Contains(t, r.Outcomes[0].Reason, "shorten the file")
 	require.True(t, strings.HasPrefix(files(t, dir)[mem.file], "Mine\n"))
+}
+
+// A candidate is compared with the five memories of its category whose words are most like
+// its own, those of its topic first.
+func TestSimilar(t *testing.T) {
+	v := newView()
+	for id, m := range []Memory{
+		{Topic: "tea", Text: Text{Abstract: "green"}},
+		{Topic: "drinks", Text: Text{Abstract: "likes green tea in the morning and at noon"}},
+		{Topic: "other", Text: Text{Abstract: "likes green tea"}},
+		{Topic: "far", Text: Text{Abstract: "one two three four five six seven eight nine ten eleven tea"}},
+		{Topic: "cold", Text: Text{Abstract: "likes green"}},
+		{Topic: "wet", Text: Text{Abstract: "likes"}},
+		{Topic: "hot", Text: Text{Abstract: "green"}},
+		{Topic: "likes", Category: entities, Text: Text{Abstract: "likes green tea"}},
+	} {
+		m.ID = fmt.Sprint(id)
+		m.Category = cmp.Or(m.Category, preferences)
+		v.put(m)
+	}
+	ids := func(c Candidate) (list []string) {
+		for _, m := range v.similar(c) {
+			list = append(list, m.ID)
+		}
+		return list
+	}
+	require.Equal(t, []string{"0", "2", "4", "1", "5"}, ids(candidate(preferences, "tea", "likes green tea", "")))
+	require.Equal(t, []string{"6"}, ids(candidate(preferences, "hot", "air", "")))
+	require.Empty(t, ids(candidate(preferences, "none", "eleven words of zinc", "")))
 }

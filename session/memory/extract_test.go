@@ -399,3 +399,12 @@ func TestNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, pending)
 }
+
+// A chapter without a text of the user has the beginning of an answer as its abstract.
+func TestAbstractOfAnswer(t *testing.T) {
+	c := newTalk(t, "anna")
+	say(t, c.Session, transcript.AssistantText("Hello, I am here"), transcript.UserText("<note>x</note>"), transcript.AssistantText("Yes"))
+	done, err := Commit(t.Context(), c.Session, nil)
+	require.NoError(t, err)
+	require.Equal(t, "Hello, I am here", done.Abstract)
+}

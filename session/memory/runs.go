@@ -258,8 +258,11 @@ func hiddenAmong(ctx context.Context, s *session.Session, from int64, ids []stri
 // user that could be a title, or else the first text.
 func beginningOf(h rebuild.History) (line string) {
 	for _, m := range h.Messages {
-		for _, b := range m.Content {
+		for i, b := range m.Content {
 			text, _ := b.(transcript.TextBlock)
+			if m.Origins[i].Batch == 0 {
+				continue // made up
+			}
 			first, _, _ := strings.Cut(strings.TrimSpace(text.Text), "\n")
 			noted := strings.HasPrefix(first, "<") || strings.HasPrefix(first, "[") // by a program
 			if first = oneLine(first); m.Role == transcript.RoleUser && first != "" && !noted {

@@ -32,9 +32,12 @@ const names = `([a-z0-9_.-]*)(` + passNames + `|` + keyNames + `)`
 // the next letter with it, so a mask never ends inside of an escape.
 const value = `(?:\\"((?:[^"\\\n]|\\\\|\\[^"\n])*)(?:\\"|$)|"((?:[^"\\\n]|\\.)*)(?:"|$)|'((?:[^'\\\n]|\\.)*)(?:'|$)|((?:[^\s,;"'` + "`" + `)}\]\\&」』”]|\\[^\snrt"'])+))`
 
+// is is the verb between a name and its value.
+const is = `\s+(?:is|ist|lautet|es|est|è|é|jest|это)\s+`
+
 // assign is between a name and its value.
-const assign = `(?:\\?["'])?\]?(?:\s*(?:=>|:=|[=:：])\s*(?:\{\s*\\?["']?value\\?["']?\s*:\s*)?` +
-	`|\s+(?:is|ist|lautet|es|est|è|é|jest|это)\s+|\s*(?:是|为|為|は|는|은)\s*[「『“]?)`
+const assign = `(?:\\?["'])?\]?(?:\s*(?:=>|:=|[=:：])\s*(?:\{(?:[^{}]{0,80},)?\s*\\?["']?value\\?["']?\s*:\s*)?` +
+	`|` + is + `|\s*(?:是|为|為|は|는|은)\s*[「『“]?)`
 
 // A found is a name with a value.
 type found struct {
@@ -61,6 +64,8 @@ func (f found) secret() bool {
 	switch {
 	case len(v) < 3, strings.Contains(v, masked), placeholder.Get().MatchString(v):
 		return false
+	case !f.quoted && strings.Contains(f.between, "\n") && (strings.Contains(f.between, "=") || setting.Get().MatchString(v)):
+		return false // the name has no value
 	case strings.EqualFold(f.name, "token") && paging.Get().MatchString(f.before):
 		return false
 	case flag && strings.HasPrefix(f.before, "-"):
@@ -68,7 +73,7 @@ func (f found) secret() bool {
 	case flag:
 		return false
 	case !assigned: // in a sentence
-		return hasDigit(v) && !isNumber && (phrase || len(v) >= 8) && !strings.HasSuffix(v, "?") && isASCII(v)
+		return hasDigit(v) && !isNumber && (phrase || len(v) >= 8) && !strings.HasSuffix(v, "?") && strings.IndexFunc(v, func(c rune) bool { return c >= utf8.RuneSelf }) < 0
 	case isNumber:
 		return phrase && len(v) >= 6
 	case f.quoted && strings.ContainsAny(v, " \t"): // several words
@@ -80,7 +85,7 @@ func (f found) secret() bool {
 	case code.Get().MatchString(v):
 		return false
 	case phrase:
-		return hasDigit(v) && len(v) > 4 || strings.ContainsAny(strings.TrimRight(v, "?"), "!@#%^&*?~") || f.isShell() && !word.Get().MatchString(v) || f.isChosen()
+		return hasDigit(v) && len(v) > 4 || random(v) || strings.ContainsAny(strings.TrimRight(v, "?"), "!@#%^&*?~") || f.isShell() && !word.Get().MatchString(v) || f.isChosen()
 	}
 	return random(v) && !constant.Get().MatchString(v) || f.isShell() && !identifier.Get().MatchString(v)
 }
@@ -102,10 +107,6 @@ func (f found) isChosen() bool {
 	return strings.HasSuffix(f.inside, "=") || len(f.inside) >= 20 && turns(f.inside) >= 3 ||
 		f.between == "=" && f.next != "" && strings.Contains(" \"'", f.next) && strings.Contains(f.line, "=") ||
 		strings.HasSuffix(f.between, "=") && turns(f.inside) == 0 && (f.next == "" || strings.Contains("&;\r\n", f.next) || strings.HasSuffix(f.line, ";"))
-}
-
-func isASCII(s string) bool {
-	return strings.IndexFunc(s, func(c rune) bool { return c >= utf8.RuneSelf }) < 0
 }
 
 const digits = "0123456789"
@@ -138,29 +139,28 @@ func isLogin(s string) bool {
 }
 
 // isArgument reports whether a value of a flag is a password, rather than a port, a
-// number of a user, a path or a reference.
+// number of a user, a path, a reference or a word for one.
 func isArgument(s string) bool {
-	return strings.Trim(s, digits+":.-/") != "" && !strings.HasPrefix(s, "/") && !placeholder.Get().MatchString(s)
+	return strings.Trim(s, digits+":.-/") != "" && !strings.HasPrefix(s, "/") && !placeholder.Get().MatchString(s) && !word.Get().MatchString(s)
 }
-
-// isField reports whether a field is a password, rather than a word for one.
-func isField(s string) bool { return isArgument(s) && !word.Get().MatchString(s) }
 
 var (
 	// placeholder matches values that mark a missing secret or its place.
-	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|example.*|changeme|redacted.*|\[.*)$`)
+	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|arn:.*|(?-i:(?:/[a-z0-9_.-]+){2,})|example.*|changeme|redacted.*|!(?:vault|secret|ref|sub|env.*|getatt|include)|\[.*)$`)
 	// word matches words that replace a password.
-	word = lazy.New(`(?i)^(?:passwords?|passwd|passphrase|pwd|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|option|flag|argument|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
+	word = lazy.New(`(?i)^(?:` + passNames + `|pass|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|options?|flags?|arguments?|and|for|from|with|when|instead|can|must|should|will|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
 	// code is an expression of a program, and no value.
 	code = lazy.New(`[({\[<]|^[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+[.:]?$|^[a-z]+(?:_(?:[a-z0-9]*[a-z][a-z0-9]*|[0-9]))+$|^[&*][A-Za-z_.]+$|^/[a-z_.-]*(?:/|$)`)
+	// setting is the beginning of a setting.
+	setting = lazy.New(`^[A-Za-z_][A-Za-z0-9_.-]*(?::|=[^=])`)
 	// identifier is a name of a program.
 	identifier = lazy.New(`^[a-z_]+$`)
 	// constant is a name of a constant.
 	constant = lazy.New(`^[A-Z_]+[0-9]{0,2}$`)
 	// paging matches names of tokens that lead to the next page.
-	paging = lazy.New(`(?i)(?:page|next|continuation|sync|cursor|resume|pagination|csrf|xsrf|start|max|delta)[_.-]?$`)
+	paging = lazy.New(`(?i)(?:page|next|continuation|sync|cursor|resume|pagination|csrf|xsrf|jsonweb|tik|start|max|delta)[_.-]?$`)
 )
 
 // hasAny reports whether s contains one of the words of a list, with one space between

@@ -36,8 +36,12 @@ func probe(g generator, line string) (in, want string) {
 
 // Real texts, as agents and people write them.
 func TestProbes(t *testing.T) {
-	// The third to the fifth have secrets that the doc of the package leaves out.
-	for name, least := range map[string]float64{"first.txt": 0.98, "second.txt": 0.98, "third.txt": 0.93, "fourth.txt": 0.92, "fifth.txt": 0.91, "sixth.txt": 0.98} {
+	// The third to the fifth have secrets that the doc of the package leaves out. The words
+	// have none: the precision is zero if one of them is masked.
+	for name, least := range map[string][2]float64{
+		"words.txt": {0, 0.98}, "first.txt": {0.98, 0.98}, "second.txt": {0.98, 0.98}, "third.txt": {0.93, 0.98}, "fourth.txt": {0.92, 0.98},
+		"fifth.txt": {0.91, 0.98}, "sixth.txt": {0.98, 0.98}, "seventh.txt": {0.96, 0.98}, "eighth.txt": {0.98, 0.98},
+	} {
 		data, err := probes.ReadFile("testdata/" + name)
 		require.NoError(t, err)
 		g := generator{rand.New(rand.NewPCG(44, 2026))}
@@ -64,8 +68,8 @@ func TestProbes(t *testing.T) {
 		}
 		recall, precision := float64(found)/float64(secrets), float64(found)/float64(found+wrong)
 		t.Logf("%s: %d texts with %d secrets: recall %.3f, precision %.3f", name, count, secrets, recall, precision)
-		if count < 60 || recall < least || precision < 0.98 {
-			t.Errorf("%s: recall %.3f, precision %.3f of %d texts: want at least %.2f and 0.98, of 60", name, recall, precision, count, least)
+		if count < 60 || recall < least[0] || precision < least[1] {
+			t.Errorf("%s: recall %.3f, precision %.3f of %d texts: want at least %.2f and %.2f, of 60", name, recall, precision, count, least[0], least[1])
 		}
 	}
 }

@@ -27,9 +27,10 @@ const (
 	gap   = `[\s"',=]+`
 )
 
-// command returns the rule for a flag of commands. The last group of flag is the password.
+// command returns the rule for a flag of commands, which may go on after a backslash at the
+// end of a line. The last group of flag is the password.
 func command(marks, names, flag string) rule {
-	return rule{marks, "-", lazy.New(`\b(?:` + names + `)\b[^\n]*?[\s"']` + flag), isArgument}
+	return rule{marks, "-", lazy.New(`\b(?:` + names + `)\b(?:[^\n\\]|\\\n?)*?[\s"']` + flag), isArgument}
 }
 
 const nameMarks = "pass pwd psk secret token key credential kennwort wachtwoord lösenord adgangskode salasana contrase senha parola hasło haslo heslo jelszó şifre kata mật " +
@@ -38,18 +39,19 @@ const nameMarks = "pass pwd psk secret token key credential kennwort wachtwoord 
 // rules are applied in this order.
 var rules = sync.OnceValue(func() []rule {
 	return []rule{
-		// URLs: passwords, and signatures of a query.
-		{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@`), func(s string) bool { return len(s) > 5 || strings.Trim(s, digits) != "" }},
+		// URLs and the like: passwords, and signatures of a query.
+		{":// @tcp( @unix(", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@|:([^\s:@"'/]+)@(?:tcp|unix)\(`), func(s string) bool { return len(s) > 5 || strings.Trim(s, digits) != "" }},
 		{"://", "", lazy.New(`[A-Za-z][A-Za-z0-9+.-]*://([A-Za-z0-9_.-]{20,})@`), random},
 		{"sig x-goog x-amz", "", lazy.New(`(?i)[?&;](?:x-(?:amz|goog)-(?:signature|security-token|credential)|sig|signature)=([^&\s"'<>\\]{16,})`), always},
 		// Headers.
 		{"cookie", "", lazy.New(`(?i)\bset-cookie2?\\?["']?\s*[:=]\s*\\?["']?[^\s=;"'\\]+=([^;"'\\\r\n]+)|\bcookies?\\?["']?(?::\s*\\?["']?|\s*=\s*\\?["'])[^\s=;"'\\,]+=([^"'\\\r\n]+)`), isCookie},
 		{"curl", "", lazy.New(`\bcurl\b[^\n]*?[\s"'](?:-b|--cookie)` + gap + `[^\s=;"'\\]+=([^"'\\\r\n]+)`), isCookie},
-		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?\w+)[ \t]+['"]?([A-Za-z0-9._~+/=-]{12,})`), random},
+		{"bearer basic authorization", "", lazy.New(`(?i)\b(?:bearer|basic|authorization\\?["']?\s*[:=]\s*\\?["']?[\w-]+)[ \t]+['"]?([A-Za-z0-9._~/=-][A-Za-z0-9._~+/=-]{11,})`), func(s string) bool { return random(s) && !setting.Get().MatchString(s) }},
+		{"authorization", "", lazy.New(`(?i)\bauthorization\\?["']?\s*[:=][ \t]*\\?["']?([A-Za-z0-9._~+/=-]{20,})`), func(s string) bool { return hasDigit(s) && !code.Get().MatchString(s) }},
 		{"auth", "", lazy.New(`(?i)(?:\b|_)auth\\?["']?\s*[=:]\s*\\?["']?([a-z0-9+/]{8,}={0,2})`), isLogin},
 		// Commands.
 		{"-a --auth", "http", lazy.New(`\bhttps?\s[^\n]*?(?:-a|--auth)` + gap + `[^\s:"']+:([^\s"']+)`), isArgument}, // HTTPie
-		command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]+:([^\s"',]+)`),
+		command("curl wget", `curl|wget`, `(?:-u|--user|--proxy-user|-U)[\s"',=]*[^\s:"',]*:["']?([^\s"',]+)`),
 		command("mysql mariadb", `mysql[a-z_]*|mariadb[a-z_-]*`, `-p["']?([^\s"',]+)`),
 		command("mongo", `mongo[a-z]*`, `-p[\s"',]*`+word1),
 		command("sshpass", `sshpass`, `-p[\s"',]*`+word1),
@@ -60,19 +62,18 @@ var rules = sync.OnceValue(func() []rule {
 		command("7z", `7z[a-z]?`, `-p([^\s"',]+)`),
 		command("smb rpcclient cifs", `smbclient|rpcclient|smbmap`, `-U`+gap+`[^\s%"']+%([^\s"',]+)`),
 		command("pass:", `openssl`, `-pass(?:in|out)?`+gap+`pass:([^\s"',]+)`),
-		command("storepass keypass", `keytool|jarsigner`, `-(?:store|key)pass`+gap+word1),
+		command("storepass keypass", `keytool|jarsigner`, `-(?:src|dest)?(?:store|key)pass`+gap+word1),
 		command("htpasswd", `htpasswd`, `-[a-zA-Z]*b[a-zA-Z]*`+gap+`[^\s"',]+`+gap+`[^\s"',]+`+gap+word1),
 		command("ssh-keygen", `ssh-keygen`, `-[NP]`+gap+word1),
 		{"net", "/user:", lazy.New(`(?i)\bnet\s+use\b[^\n]*?\s/user:\S+\s+([^\s/"'*][^\s"']*)`), isArgument},
 		{"<<<", "", lazy.New(`(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)[^\n]*<<<\s*["']?([^\s"']+)`), isArgument},
 		{"env set", "", lazy.New(`(?im)^[ \t]*(?:env|set\s+-[a-z]+|setenv|setx)\s+[a-z0-9_]*(?:` + passNames + `|` + keyNames + `)(?:_(?:key|id|value|base))?\d*\s+["']?([^\s"'=]+)`), isArgument},
-		{"chpasswd", "", lazy.New(`\becho\s+(?:-n\s+)?["']?[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`), isArgument},
-		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin)`), isArgument},
+		{"echo", "", lazy.New(`\becho\s+(?:-n\s+)?["']?(?:[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd|([^\s"'|]+)["']?\s*\|[^\n|]*(?:sudo\s+-S|--password-stdin|passwd\s+--stdin))`), isArgument},
 		{"securestring", "", lazy.New(`(?i)\bConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]+)["']`), isArgument},
 		{"aws_secret", "", lazy.New(`(?i)aws_secret_access_key[\s"',]+([A-Za-z0-9/+]{40})\b`), always},
-		{"key", "==", lazy.New(`(?i)\bkey\d*\b[^\n]{0,24}[\s"'=:]([a-z0-9+/]{86}==)`), always},                          // of Azure
-		{"login", "", lazy.New(`\blogin\s+\S+\s+password\s+(\S+)`), isArgument},                                         // netrc
-		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isField}, // pgpass
+		{"key", "==", lazy.New(`(?i)\bkey\d*\b[^\n]{0,24}[\s"'=:]([a-z0-9+/]{86}==)`), always},                                      // of Azure
+		{"machine default login", "password", lazy.New(`\b(?:machine\s+\S+|default)\s+login\s+\S+\s+password\s+(\S+)`), isArgument}, // netrc
+		{":543 :6432 :*", "", lazy.New(`(?m)^[\w.*-]+:(?:543\d|6432|\*):[\w.*-]+:[\w.*-]+:(\S{4,})[ \t\r]*$`), isArgument},          // pgpass
 		// Settings: of devices, of databases, and hashes of passwords.
 		{"community", "snmp", lazy.New(`\bsnmp-server\s+community\s+(\S+)`), isArgument},
 		{"username enable", "", lazy.New(`(?m)^[ \t]*(?:username\s+\S+[^\n]*?|enable)\s+(?:secret|password)\s+(?:\d+\s+)?(\S+)[ \t]*$`), hasDigit},
@@ -83,12 +84,12 @@ var rules = sync.OnceValue(func() []rule {
 		{"$1$ $2a$ $2b$ $2y$ $5$ $6$ $7$ $y$ $argon2", "", lazy.New(`\$(?:[1567y]|2[aby]|argon2[a-z]*)\$([./A-Za-z0-9$=,+-]{20,})`), always},
 		{"phrase words mnemonic", "", lazy.New(`(?i)\b(?:(?:seed|recovery)[ _-](?:phrase|words)|mnemonic)\\?["']?\s*[:=]\s*\\?["']?((?:[a-z]{3,8}\s+){11,23}[a-z]{3,8})\b`), always},
 		// Names with a value: in XML, in rows of tables, in pairs, and in assignments.
-		{nameMarks, "</", lazy.New(`(?i)<(?:[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
+		{nameMarks, "</", lazy.New(`(?i)<(?:(?:property|entry|param)\s+(?:name|key)=["']|[\w-]+:)?` + names + `((?:[_-]?(?:key|value))?["']?(?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
 		{"<pass", "</", lazy.New(`(?i)<()(pass)((?:\s[^<>]*)?>)\s*([^<>\s][^<>]*?)\s*<`), nil},
 		{nameMarks, "|", lazy.New(`(?i)\|[ \t*` + "`" + `]*` + names + `([ \t*` + "`" + `]*\|[ \t*` + "`" + `]*)([^|\s*` + "`" + `]+)`), nil},
 		{nameMarks, "val", lazy.New(`(?i)\b(?:name|key|header|variable|parameter)\\?["']?\s*[:=]\s*\\?["']?` + names + `(\d*\\?["']?(?:\s*,?\s*\\?["']?(?:default)?_?val(?:ue)?\\?["']?\s*[:=]\s*))` + value), nil},
-		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:[ \t]+for[ \t][^\n:=]{1,40}:\s*|` + assign + `|\\?["']?[ \t,]+))` + value), nil},
-		{nameMarks, "default", lazy.New(`(?i)\bvariable\s+"` + names + `(\d*"\s*\{\s*default\s*=\s*)` + value), nil},
+		{nameMarks, "", lazy.New(`(?i)` + names + `((?:[_-](?:key|id|value|base))*\d*(?:[ \t]+(?:for|of|del?|da|do|für|van|для|от)[ \t][^\n:=]{1,40}?(?::[ \t]*|` + is + `)|` + assign + `|\\?["']?[ \t,]+))` + value), nil},
+		{nameMarks, "\" {", lazy.New(`(?i)\b(?:variable|output)\s+"` + names + `(\d*"\s*\{\s*(?:default|value)\s*=\s*)` + value), nil},
 		{nameMarks, "(", lazy.New(`(?i)\b(?:define|putenv|setenv|setproperty|set|put|append|fill|type)\(\s*["'][#.]?` + names + `(["']\s*(?:,)\s*)` + value), nil},
 		{"pass", "", lazy.New(`(?i)((?:^|[^a-z0-9])[a-z0-9_.-]*[_.-]|--?|\\?["'])(pass)(\\?["']\s*[=:]\s*|=|[:\s]\s*)` + value), nil},
 		{"pass", "", lazy.New(`(?m)^([ \t-]*)([Pp]ass)(\s*[:=]\s*)` + value + `[,;]?[ \t\r]*$`), nil},
@@ -121,42 +122,45 @@ func isCookie(s string) bool {
 
 // maskRules masks the secrets that the rules find.
 func maskRules(text string) string {
-	low := strings.ToLower(text)
 	if strings.Contains(text, "-----BEGIN") {
 		text = privateKey.Get().ReplaceAllString(text, mask)
 	}
+	low := strings.ToLower(text)
 	for _, r := range rules() {
 		if strings.Contains(low, r.part) && hasAny(low, r.marks) {
-			text = r.mask(text)
+			if done := r.mask(text, low); done != text {
+				text, low = done, strings.ToLower(done)
+			}
 		}
 	}
 	return maskNext(maskBlocks(text))
 }
 
-// mask masks the secrets in lines with a mark and in the lines after them. Most lines lack
-// a mark; matching them would take long.
-func (r rule) mask(text string) string {
+// mask masks the secrets in lines with a mark and in the lines after them, up to one that
+// does not end with a backslash. Most lines lack a mark; matching them would take long.
+// low is the text in lower case.
+func (r rule) mask(text, low string) string {
 	var out strings.Builder
-	from, at, near := -1, 0, false
+	done, from, at, near := 0, -1, 0, false
 	for line := range strings.Lines(text) {
-		switch marked := hasAny(strings.ToLower(line), r.marks); {
+		var lowLine string
+		lowLine, low, _ = strings.Cut(low, "\n")
+		switch marked := hasAny(lowLine, r.marks); {
 		case marked && from < 0:
 			from, near = at, true
 		case marked || near:
-			near = marked
-		default:
-			if from >= 0 {
-				out.WriteString(r.maskLines(text[from:at]))
-				from = -1
-			}
-			out.WriteString(line)
+			near = marked || strings.HasSuffix(line, "\\\n")
+		case from >= 0:
+			out.WriteString(text[done:from])
+			out.WriteString(r.maskLines(text[from:at]))
+			done, from = at, -1
 		}
 		at += len(line)
 	}
-	if from >= 0 {
-		out.WriteString(r.maskLines(text[from:]))
+	if from < 0 {
+		return out.String() + text[done:]
 	}
-	return out.String()
+	return out.String() + text[done:from] + r.maskLines(text[from:])
 }
 
 func (r rule) maskLines(text string) string {
@@ -202,7 +206,7 @@ func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
 		before: strings.TrimLeft(text[m[2]:m[3]], " \t\r\n\"'([{,;=&?"), name: text[m[4]:m[5]], between: text[m[6]:m[7]],
 		inside: value, next: rest[:min(len(rest), 1)], line: text[strings.LastIndexByte(text[:m[0]], '\n')+1 : m[0]],
 	}
-	if r.part == "(" { // define('DB_PASSWORD', 'x')
+	if r.part == "(" && last < len(m)-2 { // define('DB_PASSWORD', 'x')
 		f.between = "=>"
 	}
 	f.quoted = last < len(m)-2 || strings.HasSuffix(f.between, ">")
@@ -210,9 +214,9 @@ func (r rule) isSecret(text, value, rest string, m []int, last int) bool {
 }
 
 var (
-	// privateKey is a private key. One without an end reaches to the end of the text, so
-	// that a text cut inside a key shows none of it.
-	privateKey = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`)
+	// privateKey is a private key, and not its first line alone in quotes. One without an end
+	// reaches to the end of the text, so that a text cut inside a key shows none of it.
+	privateKey = lazy.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:$|(?:[\sA-Za-z0-9+/]|\\+[nr]|[^A-Za-z0-9]{1,24}[A-Za-z0-9+/=]{40}).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$))`)
 	// block is the first line of a block scalar of YAML.
 	block = lazy.New(`(?i)^[ \t-]*[a-z0-9_.-]*(?:` + passNames + `|` + keyNames + `)\s*:\s*[|>][+-]?[0-9]?\s*$`)
 	// next is the last line of a text, after a name: when the text is complete, that line
