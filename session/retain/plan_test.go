@@ -172,7 +172,7 @@ func TestPreview(t *testing.T) {
 
 func TestBadPolicy(t *testing.T) {
 	a := newAging(t, memdriver.New(nil))
-	for _, r := range []retain.Policy{{Default: -1}, {MaxSessions: -1}, {MaxBytes: -1}, {PerKey: -1}} {
+	for _, r := range []retain.Policy{{Default: -1}, {MaxSessions: -1}, {MaxBytes: -1}, {PerKey: -1}, {Trash: -1}} {
 		_, err := retain.Preview(t.Context(), a.Store, a.by(r))
 		require.ErrorIs(t, err, fs.ErrInvalid)
 		require.ErrorIs(t, retain.Run(t.Context(), a.Store, a.by(r), time.Hour, nil), fs.ErrInvalid)

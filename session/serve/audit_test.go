@@ -125,6 +125,34 @@ func TestAuditLog(t *testing.T) {
 	})
 }
 
+// The log of a refusal has no credential of the request, in whatever header it came.
+func TestAuthErrorsHideCredentials(t *testing.T) {
+	t.Parallel()
+	for _, headers := range [][]string{
+		{"X-Api-Key", "other", "Authorization", "Bearer sesame+"},
+		{"X-Api-Key", "sesame+"},
+		{"Authorization", "DPoP sesame+"},
+		{"Authorization", "Basic dXNlcjpzZXNhbWUr"}, // user:sesame+
+		{"Cookie", "sid=sesame+; other=x"},
+		{"Cookie", "convolog-key=c2VzYW1lKw"},
+	} {
+		logged := &logbook{}
+		ts, _, _ := served(t, &serve.Options{
+			Surfaces: []serve.Surface{serve.Page()},
+			Auth: func(r *http.Request) (serve.Principal, error) {
+				return serve.Principal{}, fmt.Errorf("no key sesame+ of %q: Get https://keys/?key=sesame%%2B: refused", r.Header)
+			},
+			Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		})
+		resp := call(t, "GET", ts.URL+"/v1/store/sessions", nil, headers...)
+		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+		require.Contains(t, logged.String(), "refused", headers)
+		require.NotContains(t, logged.String(), "sesame", headers)
+		require.NotContains(t, logged.String(), "c2VzYW1lK", headers)
+		require.NotContains(t, logged.String(), "dXNlcjpzZXNhbWUr", headers)
+	}
+}
+
 // Whatever error Options.Auth returns, the client gets 401 and no word of it. The log has
 // the error, without the key.
 func TestAuthErrors(t *testing.T) {

@@ -58,6 +58,17 @@ func keyOf(r *http.Request) string {
 	return key
 }
 
+// credentials returns the texts of a request's headers that Options.Auth may take for a key.
+func credentials(r *http.Request) []string {
+	_, password, _ := r.BasicAuth()
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	all := []string{keyOf(signedIn(r)), password, strings.TrimSpace(token), r.Header.Get("Authorization")}
+	for _, cookie := range r.Cookies() {
+		all = append(all, cookie.Value)
+	}
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
+}
+
 // principal returns the sender of a request, or a 401 problem: for an unknown key, for a
 // sender that is neither an owner nor an administrator, and for an owner whose sessions
 // administrators without an owner share.

@@ -1,6 +1,8 @@
 package serve_test
 
 import (
+	"context"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -31,7 +33,14 @@ func TestMistakes(t *testing.T) {
 		{"alice", "POST", "/v1/store/sessions", `{"title":7}`, 400, "#/title"},
 		{"alice", "POST", "/v1/store/sessions", `{"labels":["a","` + strings.Repeat("l", 257) + `"]}`, 400, "#/labels/1"},
 		{"alice", "POST", "/v1/store/sessions", `{"key":"main:http:` + strings.Repeat("p", 1024) + `"}`, 400, "#/key"},
-		{"alice", "GET", "/v1/store/sessions?limit=x", "", 400, ""},
+		{"alice", "GET", "/v1/store/sessions?limit=x", "", 400, "#/limit"},
+		{"alice", "GET", "/v1/store/sessions?limit=", "", 400, "#/limit"},
+		{"alice", "GET", "/v1/store/sessions?since=yesterday", "", 400, "#/since"},
+		{"alice", "POST", "/v1/store/search", `{"text":"a","since":"yesterday"}`, 400, "#/since"},
+		{"alice", "POST", "/v1/store/search", `{"text":"a","a/b":1}`, 400, "#/a~1b"},
+		{"alice", "GET", "/v1/store/sessions?agent=main;owner=bob", "", 400, ""},
+		{"alice", "GET", "/v1/store/sessions?agent=%zz", "", 400, ""},
+		{"alice", "POST", "/v1/store/sessions", `{}]`, 400, ""},
 		{"alice", "GET", "/v1/store/sessions?lmit=1", "", 400, "#/lmit"},
 		{"alice", "PATCH", one, `{}`, 400, ""},
 		{"alice", "PATCH", one, `{"title":"` + strings.Repeat("t", 1025) + `"}`, 400, "#/title"},
@@ -43,16 +52,31 @@ func TestMistakes(t *testing.T) {
 		{"alice", "POST", "/api/v1/sessions/one/used", `{}`, 400, ""},
 		{"alice", "POST", "/api/v1/sessions/one/used", `{"contexts":[""]}`, 400, ""},
 		{"alice", "POST", "/api/v1/sessions/one/used", `{"skill":{}}`, 400, ""},
+		{"alice", "POST", "/api/v1/sessions/one/messages", `{"role":"user","content":7}`, 400, ": #/content"},
+		{"alice", "POST", "/api/v1/sessions/one/messages/batch", `{"messages":[{"role":7}]}`, 400, ": #/messages/role"},
+		{"alice", "GET", "/api/v1/sessions/one/tool-results?limit=0", "", 400, ""},
+		{"alice", "GET", "/api/v1/fs/ls?uri=viking://session/;limit=1", "", 400, ""},
 		{"admin", "POST", "/v1/store/erase", `{}`, 400, ""},
 		{"admin", "POST", "/v1/store/erase/apply", `{}`, 400, ""},
 	} {
 		status, answer := (&asker{TB: t, url: ts.URL, key: tt.key + "-key"}).raw(tt.method, tt.path, "application/json", []byte(tt.body))
 		require.Equal(t, tt.status, status, "%s %s: %s", tt.method, tt.path, answer)
-		require.Equal(t, tt.pointer != "", strings.Contains(string(answer), `"pointer"`), "%s %s: %s", tt.method, tt.path, answer)
+		require.Equal(t, tt.pointer != "", strings.Contains(string(answer), `#/`), "%s %s: %s", tt.method, tt.path, answer)
 		require.Contains(t, string(answer), tt.pointer)
 	}
 	for _, query := range []string{"limit=-1", "limit=-1&label=nosuch"} { // a limit below 1 is the default
 		newAsker(t, ts, "bob-key").ask(http.StatusOK, "GET", "/v1/store/sessions?"+query, nil, nil)
 	}
 	require.Empty(t, logged.String())
+}
+
+// The detail of a mistake is the text of an error, without its paths.
+func TestMistakeHidesPaths(t *testing.T) {
+	t.Parallel()
+	ts, _, _ := served(t, &serve.Options{Auth: anyone, ChannelLogs: func(context.Context, serve.ChannelQuery) (any, error) {
+		return nil, &fs.PathError{Op: "open", Path: "/secret-folder/log", Err: fs.ErrInvalid}
+	}})
+	status, answer := (&asker{TB: t, url: ts.URL}).raw("GET", "/v1/store/channels", "", nil)
+	require.Equal(t, http.StatusBadRequest, status, "%s", answer)
+	require.Contains(t, string(answer), `"detail":"open ...: invalid`)
 }

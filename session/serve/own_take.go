@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"reflect"
@@ -71,55 +72,54 @@ func onRef[Out any](r Route, f func(*Request, session.Ref) (Out, error)) Route {
 // clamp returns n, or other if n is 0 or less, but at most limit.
 func clamp(n, other, limit int) int { return min(or(max(n, 0), other), limit) }
 
+var errParameter = Invalid("a parameter is unknown to the route, or has the wrong type")
+
 // take decodes the input of the store's own routes: the body, or the parameters of a
 // GET. It refuses unknown members: a filter with a misspelt name would list all sessions.
-func (q *Request) take(v any) error {
-	data := q.data
+func (q *Request) take(v any) (err error) {
+	data, wrong := q.data, errNotJSON
 	if q.Method == http.MethodGet {
-		var err error
+		wrong = errParameter
 		if data, err = q.parameters(reflect.TypeOf(v).Elem()); err != nil {
-			return errParameter
+			return err
 		}
 	}
 	if len(data) == 0 {
 		return nil
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	err := d.Decode(v)
-	if err == nil && !d.More() {
+	d := strict(data)
+	err = d.Decode(v)
+	if _, end := d.Token(); err == nil && errors.Is(end, io.EOF) {
 		return nil
 	}
-	p := *problemOf(errNotJSON)
-	if q.Method == http.MethodGet {
-		p = *problemOf(errParameter)
+	p := misfit(wrong, err)
+	if p.Pointer == "" {
+		p.Pointer = stranger(data, reflect.TypeOf(v).Elem())
 	}
-	p.Pointer = misfit(err, data, reflect.TypeOf(v).Elem())
-	return &p
+	return p
 }
 
-// misfit returns the JSON pointer of a member of data that t lacks or that has the wrong
-// type, or "" if it finds none.
-func misfit(err error, data []byte, t reflect.Type) string {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		path := strings.Split(wrong.Field, ".")
-		path = slices.DeleteFunc(path, func(name string) bool { return name != "" && name[0] < 'a' }) // an embedded struct
-		return "#/" + strings.Join(path, "/")
-	}
+// stranger returns the JSON pointer of a member of data that t lacks or refuses, or "" if it
+// finds none.
+func stranger(data []byte, t reflect.Type) string {
 	var object map[string]json.RawMessage
-	if t.Kind() != reflect.Struct || json.Unmarshal(data, &object) != nil {
+	if json.Unmarshal(data, &object) != nil {
 		return ""
 	}
-	known := members(t)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if !slices.ContainsFunc(known, func(m member) bool { return strings.EqualFold(m.name, name) }) {
+		alone, err := json.Marshal(map[string]json.RawMessage{name: object[name]})
+		if err == nil && strict(alone).Decode(reflect.New(t).Interface()) != nil {
 			return "#/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 		}
 	}
 	return ""
 }
 
-var errParameter = Invalid("a parameter is unknown to the route, or has the wrong type")
+func strict(data []byte) *json.Decoder {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d
+}
 
 // parameters returns the parameters of a request as a JSON object that decodes into t. The
 // text of a [session.Ref] is agent/id.
@@ -136,7 +136,7 @@ func (q *Request) parameters(t reflect.Type) ([]byte, error) {
 		case f.Type == reflect.TypeFor[session.Ref]():
 			agent, id, _ := strings.Cut(text, "/")
 			object[f.name] = session.Ref{Agent: agent, ID: id}
-		case f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Bool:
+		case (f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Bool) && json.Valid([]byte(text)):
 			object[f.name] = json.RawMessage(text)
 		}
 	}

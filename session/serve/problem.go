@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/session"
@@ -28,12 +31,10 @@ type Problem struct {
 	Pointer string `json:"pointer,omitempty"`
 }
 
-// Error returns the title, and the detail if there is one.
+// Error returns the title, the detail and the pointer, without those that are empty.
 func (p *Problem) Error() string {
-	if p.Detail == "" {
-		return p.Title
-	}
-	return p.Title + ": " + p.Detail
+	texts := []string{p.Title, p.Detail, p.Pointer}
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ": ")
 }
 
 // Invalid returns a 400 problem with a detail.
@@ -126,6 +127,20 @@ func problemOf(err error) *Problem {
 		}
 	}
 	return errInternal
+}
+
+// misfit returns a problem with the pointer of the member that has the wrong type by an
+// error of package json, if the error names one.
+func misfit(problem, err error) *Problem {
+	p := *problemOf(problem)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		for name := range strings.SplitSeq(wrong.Field, ".") {
+			if name != "" && name[0] >= 'a' { // else an embedded struct
+				p.Pointer = cmp.Or(p.Pointer, "#") + "/" + name
+			}
+		}
+	}
+	return &p
 }
 
 // discreet returns the text of an error without paths of files and keys of sessions.

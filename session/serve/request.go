@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,9 @@ func (q *Request) admit(route Route) (err error) {
 	}
 	if err := q.enter(); err != nil {
 		return err
+	}
+	if _, err := url.ParseQuery(q.URL.RawQuery); err != nil { // Query leaves out a part that it cannot read
+		return Invalid("the parameters are not in the form of a query")
 	}
 	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
 		return Invalid("the idempotency key is longer than 255 bytes, or is not UTF-8")
@@ -88,8 +92,8 @@ func (q *Request) demand(creates bool) error {
 func (q *Request) reportRefusal(err error) {
 	if left, due := q.sv.refusals.due(time.Now()); due {
 		p, cause := problemOf(err), discreet(err)
-		if key := keyOf(signedIn(q.Request)); key != "" {
-			cause = strings.ReplaceAll(cause, key, "...")
+		for _, secret := range credentials(q.Request) { // as they are, and in a URL
+			cause = strings.NewReplacer(secret, "...", url.QueryEscape(secret), "...").Replace(cause)
 		}
 		q.sv.opts.Logger.Warn("serve: refused", "method", q.to.Method, "route", q.to.Path, "code", p.Code, "err", cause,
 			"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
@@ -188,7 +192,7 @@ func (q *Request) Decode(v any) error {
 		return nil
 	}
 	if err := json.Unmarshal(q.data, v); err != nil {
-		return errNotJSON
+		return misfit(errNotJSON, err)
 	}
 	return nil
 }
