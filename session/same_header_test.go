@@ -10,6 +10,8 @@ import (
 	"github.com/convolog/convolog/internal/filedriver"
 	"github.com/convolog/convolog/internal/storetest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -38,4 +40,22 @@ func TestImportAfterADeletion(t *testing.T) {
 	require.NotContains(t, h.Messages[0].Text(), "old")
 	storetest.Close(t, a)
 	storetest.Close(t, b)
+}
+
+// An append of a call that knows earlier lines is refused, even if another call of the store
+// has learnt that the session was made anew.
+func TestAppendToASessionMadeAnew(t *testing.T) {
+	drv := memdriver.New(nil)
+	st, other := session.OpenDriver(drv, nil), session.OpenDriver(memdriver.Reopen(drv), nil)
+	s := storetest.Create(t, st, storetest.CLI, &session.CreateOptions{ID: "s", Owner: "ada"})
+	storetest.Add(t, s, transcript.UserText("hello"))
+	require.NoError(t, other.Delete(t.Context(), s.Ref()))
+	anew := storetest.Create(t, other, storetest.CLI, &session.CreateOptions{ID: "s", Owner: "bert"})
+	before := storetest.Lines(t, anew)
+	for _, err := range drv.Scan(t.Context(), s.Ref(), 0, driver.Forward, nil) {
+		require.ErrorIs(t, err, session.ErrReplaced)
+	}
+	_, err := s.Append(t.Context(), transcript.UserText("of ada"))
+	require.ErrorIs(t, err, session.ErrReplaced)
+	require.Equal(t, before, storetest.Lines(t, anew))
 }

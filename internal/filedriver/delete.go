@@ -76,6 +76,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 	recs := make([]record, len(ids))
 	for i, id := range ids {
 		recs[i] = record{Delete: id}
+		x.a.d.setMark(driver.Ref{Agent: x.a.name, ID: id}, mark{}) // nothing of it stays
 	}
 	const unknown = "it is not known whether the session is deleted: delete it again"
 	err := x.announce("delete session", unknown, x.a.d.opts.Sync != filelog.SyncNever, recs...)

@@ -2,6 +2,7 @@ package filedriver_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -100,6 +101,25 @@ func TestDeletedByAnother(t *testing.T) {
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `{"open":`))
 	require.NoError(t, errors.Join(d.Close(), other.Close()))
 	require.NotContains(t, indexText(t, dir), "gone")
+}
+
+// The process that finishes a deletion of a killed one is another user of the session, and
+// learns that it was made anew.
+func TestMadeAnewAfterAFinishedDeletion(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	ref := create(t, d, "gone", "k").Ref()
+	at := add(t, d, ref, "1").End
+	create(t, other, "stays", "k2")
+	addLine(t, dir, `{"delete":"gone"}`)
+	create(t, d, "next", "k3") // finishes it
+	require.NoFileExists(t, d.Path(ref))
+	create(t, other, "gone", "another")
+	add(t, other, ref, "2", "3")
+	var err error
+	for _, err = range d.Scan(t.Context(), ref, at, driver.Forward, nil) {
+	}
+	require.ErrorIs(t, err, driver.ErrReplaced)
 }
 
 // One call deletes several sessions of several agents; its error names the
@@ -412,4 +432,20 @@ func TestDeleteBesideAnUnfinishedErase(t *testing.T) {
 	require.NoError(t, d.Delete(t.Context(), driver.Anywhere, ref))
 	require.NotContains(t, indexText(t, dir), `{"erase":`)
 	require.Len(t, list(t, d), 1)
+}
+
+// A rewrite whose context ends before its change does leaves the lines as they are.
+func TestRewriteIsGivenUp(t *testing.T) {
+	d := open(t, t.TempDir(), nil)
+	ref := wordy(t, d, "a")
+	before, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, d.Rewrite(ctx, ref, func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		cancel()
+		return wordless(records, write)
+	}), context.Canceled)
+	after, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
 }

@@ -118,7 +118,6 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	for _, id := range ids {
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		x.a.d.logs.drop(ref)
-		x.a.d.setMark(ref, mark{}) // nothing of it stays
 		x.a.d.at("delete: remove")
 		var err error
 		if x.aside(func() { err = remove(id) }); err != nil {

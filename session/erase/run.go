@@ -162,14 +162,11 @@ func (r *run) erase(ctx context.Context) error {
 			}
 		}
 		errs = append(errs, r.note(ctx, l, found)) // matches that were appended since
-		err = errors.Join(errs...)
-		if err != nil {
+		done := len(found) == 0 && !l.lost
+		if err = errors.Join(errs...); err != nil || done && deleted {
 			return err
 		}
-		if len(found) == 0 && !l.lost {
-			if deleted {
-				return nil
-			}
+		if done {
 			if err := r.whole(ctx, l.rows); err != nil {
 				return err
 			}

@@ -21,12 +21,13 @@
 //	disguises                   URL-encoded names; invisible letters inside a token
 //	words of keys               {"secret":"umbrella-stand"}
 //	arguments by place          bcrypt.hash("swordfish1")
-//	words in a sentence         "the password is swordfish"
+//	words in a sentence         "the password is swordfish", "the password to prod X1"
 //	words after a colon         "password: umbrella", but for names such as DB_PASSWORD
 //	parts of a command          "-u bob:swordfish" without the name of the program
 //	columns                     a table that names its columns in the first row
 //	hashes                      hexadecimal keys without a name
 //	personal numbers            cards, accounts, PINs, codes of a few digits
+//	pass phrases, odd tokens    SMTP_PASS="abcd efgh ijkl mnop"; Vault's s.abc... without a name
 //	other languages             names of passwords in more than the languages in names.go
 package redact
 
