@@ -96,7 +96,7 @@ func (q *Request) reportRefusal(err error) {
 		for _, secret := range credentials(q.Request) { // as they are, and in a URL
 			hide = append(hide, secret, "...", url.QueryEscape(secret), "...")
 		}
-		cause := strings.NewReplacer(hide...).Replace(discreet(err)) // in one pass, as a secret may be a dot
+		cause := strings.NewReplacer(hide...).Replace(discreet(err)) // in one pass: the order counts
 		q.sv.opts.Logger.Warn("serve: refused", "method", q.to.Method, "route", q.to.Path, "code", p.Code, "err", cause,
 			"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
 		q.sv.store.Audit(q.Context(), session.Action{Name: "refuse", Owner: q.Principal.Owner, Err: p})
