@@ -43,7 +43,7 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) tr
 		if size <= room {
 			return o.shown(h, c, all, summary, done)
 		}
-		most = min(most*63/64, most*room/size)
+		most = min(most*63/64, int(int64(most)*int64(room)/int64(size)))
 	}
 	done.Said, done.Rules, done.Files, done.Errors, done.IDs = nil, nil, nil, nil, nil
 	return o.shown(h, c, all, summary, done)

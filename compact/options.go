@@ -154,6 +154,7 @@ func (t Trigger) Room() int {
 
 const (
 	usualWindow    = 64_000
+	mostWindow     = math.MaxInt / 64 // shares of it are computed
 	defaultSummary = 2_048
 	mostSummary    = 8_192
 	defaultTimeout = 2 * time.Minute
@@ -168,7 +169,8 @@ func (o *Options) filled() Options {
 	if t := f.Trigger.Threshold; t > 0 && (window == 0 || t < window) {
 		window = t
 	}
-	window = cmp.Or(window, max(f.Room, 0)*4/3, usualWindow)
+	f.Room = min(f.Room, mostWindow)
+	window = min(cmp.Or(window, max(f.Room, 0)*4/3, usualWindow), mostWindow)
 	f.MaxSummary = cmp.Or(max(f.MaxSummary, 0), min(max(window/32, defaultSummary), mostSummary))
 	filled := window * 42 / 100
 	if f.Room > 0 {

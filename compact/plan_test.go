@@ -3,6 +3,7 @@ package compact_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -374,4 +375,17 @@ func TestPlanWithPrompt(t *testing.T) {
 	require.Equal(t, compact.NoRoom, compact.Plan(h, opts).Nothing)
 	h.Prompt = ""
 	require.Empty(t, compact.Plan(h, opts).Nothing)
+}
+
+// A window or threshold as large as an int keeps as much as any large one.
+func TestPlanHugeWindow(t *testing.T) {
+	fold := rebuild.New(nil)
+	for i := range 40 {
+		add(t, fold, fmt.Sprint("m", i), transcript.UserText(facts(20)), transcript.AssistantText(facts(20)))
+	}
+	want := compact.Plan(fold.History(), &compact.Options{Window: 1 << 24})
+	for _, opts := range []compact.Options{{Window: math.MaxInt}, {Trigger: compact.Trigger{Threshold: math.MaxInt}}, {Room: math.MaxInt}} {
+		got := compact.Plan(fold.History(), &opts)
+		require.Equal(t, []any{want.At, want.Nothing}, []any{got.At, got.Nothing}, "%+v", opts)
+	}
 }

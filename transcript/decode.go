@@ -168,17 +168,23 @@ func addForms() {
 }
 
 func addForm[B Body](members func(*B, *codec)) {
+	type decoded struct {
+		c codec
+		e Entry
+		b B
+	}
 	var zero B
+	used := sync.Pool{New: func() any { return new(decoded) }} // zero ones
 	forms[zero.kind()] = form{
 		decode: func(c codec, kind string, e Entry) (codec, Entry) {
-			d := &struct { // one allocation
-				c codec
-				e Entry
-				b B
-			}{c: c, e: e}
+			d, _ := used.Get().(*decoded)
+			d.c, d.e = c, e
 			d.c.line(kind, &d.e, nil, func() { members(&d.b, &d.c) })
-			d.e.Body = d.b
-			return d.c, d.e
+			c, e = d.c, d.e
+			e.Body = d.b
+			*d = decoded{}
+			used.Put(d)
+			return c, e
 		},
 		encode: func(c codec, body Body) codec {
 			b, _ := body.(B)

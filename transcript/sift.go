@@ -67,12 +67,9 @@ type sifter struct {
 // blockBefore reads whole lines that end at an offset: as many as fit into n bytes, or
 // one that is longer. A line above the limit gives no block.
 func (s *sifter) blockBefore(end, n int64) (block []byte, start int64, err error) {
+	most := min(int64(s.MaxLine), end-s.From) + siftBlock
 	for ; ; n *= 2 {
-		n = min(n, end-s.From)
-		if n-siftBlock > int64(s.MaxLine) {
-			start, err = s.lineStart(end)
-			return nil, start, err
-		}
+		n = min(n, most, end-s.From)
 		if block, err = s.read(end-n, n); err != nil {
 			return nil, 0, err
 		}
@@ -81,6 +78,10 @@ func (s *sifter) blockBefore(end, n int64) (block []byte, start int64, err error
 		}
 		if first := bytes.IndexByte(block[:n-1], '\n') + 1; first > 0 {
 			return block[first:], end - n + int64(first), nil
+		}
+		if n == most {
+			start, err = s.lineStart(end)
+			return nil, start, err
 		}
 	}
 }

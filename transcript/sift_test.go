@@ -29,7 +29,7 @@ func TestSift(t *testing.T) {
 			default:
 				size := r.IntN(2_000)
 				if r.IntN(9) == 0 {
-					size = r.IntN(600_000)
+					size = r.IntN(700_000)
 				}
 				fmt.Fprintf(&file, `{"type":"user","id":"%d","content":"%s"}`+"\n", i, strings.Repeat("a b ", size/4))
 			}
@@ -38,13 +38,7 @@ func TestSift(t *testing.T) {
 			file.Truncate(file.Len() - r.IntN(min(file.Len(), 50)))
 		}
 		size := int64(file.Len())
-		opts := &transcript.ScanOptions{Final: n%2 == 0, MaxLine: 1_000_000}
-		switch n % 7 {
-		case 0:
-			opts.MaxLine = 5_000
-		case 1:
-			opts.MaxLine = math.MaxInt
-		}
+		opts := &transcript.ScanOptions{Final: n%2 == 0, MaxLine: []int{1_000_000, 5_000, 700_000, 650_000, math.MaxInt}[n%5]}
 		if all := bytes.SplitAfter(file.Bytes(), []byte("\n")); n%3 == 0 && len(all) > 3 {
 			opts.From = int64(len(all[0]) + len(all[1]))
 		}
