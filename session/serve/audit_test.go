@@ -134,6 +134,7 @@ func TestAuthErrorsHideCredentials(t *testing.T) {
 		{"Authorization", "DPoP sesame+"},
 		{"Authorization", "Basic dXNlcjpzZXNhbWUr"}, // user:sesame+
 		{"Cookie", "sid=sesame+; other=x"},
+		{"X-Api-Key", "sesa", "Cookie", "sid=sesame+"},
 		{"Cookie", "convolog-key=c2VzYW1lKw"},
 	} {
 		logged := &logbook{}
@@ -148,9 +149,21 @@ func TestAuthErrorsHideCredentials(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
 		require.Contains(t, logged.String(), "refused", headers)
 		require.NotContains(t, logged.String(), "sesame", headers)
+		require.NotContains(t, logged.String(), "me+", headers) // nor the rest of a longer one
 		require.NotContains(t, logged.String(), "c2VzYW1lK", headers)
 		require.NotContains(t, logged.String(), "dXNlcjpzZXNhbWUr", headers)
 	}
+}
+
+// A stranger's cookies cannot lengthen the log: dots that hide a text are not hidden again.
+func TestAuthErrorsStayShort(t *testing.T) {
+	t.Parallel()
+	logged := &logbook{}
+	ts, _, _ := served(t, &serve.Options{Auth: serve.Keys(nil), Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	resp := call(t, "GET", ts.URL+"/v1/store/sessions", nil, "Cookie", "a=e"+strings.Repeat("; a=.", 12))
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.Contains(t, logged.String(), "refused")
+	require.Less(t, len(logged.String()), 1000)
 }
 
 // Whatever error Options.Auth returns, the client gets 401 and no word of it. The log has

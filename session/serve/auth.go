@@ -66,6 +66,7 @@ func credentials(r *http.Request) []string {
 	for _, cookie := range r.Cookies() {
 		all = append(all, cookie.Value)
 	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })         // one may begin with another
 	return slices.DeleteFunc(all, func(text string) bool { return len(text) < 4 }) // no secret, and a part of other words
 }
 

@@ -91,10 +91,12 @@ func (q *Request) demand(creates bool) error {
 // may hold an error of Options.Auth.
 func (q *Request) reportRefusal(err error) {
 	if left, due := q.sv.refusals.due(time.Now()); due {
-		p, cause := problemOf(err), discreet(err)
+		p := problemOf(err)
+		var hide []string
 		for _, secret := range credentials(q.Request) { // as they are, and in a URL
-			cause = strings.NewReplacer(secret, "...", url.QueryEscape(secret), "...").Replace(cause)
+			hide = append(hide, secret, "...", url.QueryEscape(secret), "...")
 		}
+		cause := strings.NewReplacer(hide...).Replace(discreet(err)) // in one pass: the order counts
 		q.sv.opts.Logger.Warn("serve: refused", "method", q.to.Method, "route", q.to.Path, "code", p.Code, "err", cause,
 			"owner", q.Principal.Owner, "address", q.RemoteAddr, "others", left)
 		q.sv.store.Audit(q.Context(), session.Action{Name: "refuse", Owner: q.Principal.Owner, Err: p})

@@ -146,10 +146,10 @@ type Surface struct {
 type Options struct {
 	// Respond answers the texts of users. Without it requests for an answer get 501.
 	Respond Responder
-	// Auth finds the sender of a request; after an error the client gets 401, and the log
-	// the error, without the credentials of the request and at most once a second. Auth is
-	// required, see [Keys]. It is called for every request: a key that it no longer accepts
-	// is revoked.
+	// Auth finds the sender of a request. After any error, even of a key store that is down,
+	// the client gets 401. The server logs the error at most once a second, without the texts
+	// of X-API-Key, Authorization and cookies. Auth is required, see [Keys]. It is called for
+	// every request: a key that it no longer accepts is revoked.
 	Auth func(*http.Request) (Principal, error)
 	// Admit, if set, may refuse a request of a known sender before the body is read, for
 	// quotas of the application. It is called again, with Demand.Creates, before the request
