@@ -148,7 +148,7 @@ var (
 	// placeholder matches values that mark a missing secret or its place.
 	placeholder = lazy.New(`(?i)^(?:0x[0-9a-f]{1,16}|null|nil|none|true|false|undefined|string|\*+|x+|\.+|<.*|\$.*|%[a-z#+(].*|\{.*|@.*|&.*|os\..*|process\..*|env\..*|your.*|my[_-].*|arn:.*|(?-i:(?:/[a-z0-9_.-]+){2,})|example.*|changeme|redacted.*|!(?:vault|secret|ref|sub|env.*|getatt|include)|\[.*)$`)
 	// word matches words that replace a password.
-	word = lazy.New(`(?i)^(?:` + passNames + `|pass|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|optional|options?|flags?|arguments?|and|for|from|with|when|instead|can|must|should|will|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
+	word = lazy.New(`(?i)^(?:` + passNames + `|pass|secrets?|tokens?|text|str|bool|value|input|user|name|field|hidden|required|mandatory|optional|unchanged|disabled|options?|flags?|arguments?|and|for|from|with|when|instead|can|must|should|will|prompt|default|empty|invalid|incorrect|missing|wrong|expired|changed|reset|deleted|bcrypt|argon2|scrypt|sha\d+|md5|[a-z]+[_.:-]?(?:password|passwd|secret|token|key)s?)$`)
 	// prose is a sentence.
 	prose = lazy.New(`^[A-Z]?[a-z']+ [a-z']+ [a-z']+`)
 	// code is an expression of a program, and no value.

@@ -68,7 +68,7 @@ func TestWords(t *testing.T) {
 		"host:*:db:user:name", "hostname:5432:database:username:password", "a/b.go:5432:foo:bar:bazz",
 		"login(user=user, password=credentials)", "connect(host=h, password=settings, db=d)", "usage: x user=U password=P",
 		"https://example.org/a -a b", "http --auth-type basic -a user", "wget -a log https://example.org",
-		"DB_PASSWORD: required", "PASSWORD: mandatory", "MYSQL_ROOT_PASSWORD: This is needed.",
+		"DB_PASSWORD: required", "DB_PASSWORD: mandatory", "DB_PASSWORD: unchanged", "DB_PASSWORD: disabled", "PASSWORD: mandatory", "MYSQL_ROOT_PASSWORD: This is needed.",
 		`"contentHash": "`+strings.Repeat("aB3d", 21)+`aB==",`, "integrity sha512-"+strings.Repeat("aB3d", 21)+"aB==",
 	)
 	for _, text := range texts {
