@@ -40,7 +40,7 @@ func TestProbes(t *testing.T) {
 	// have none: the precision is zero if one of them is masked.
 	for name, least := range map[string][2]float64{
 		"words.txt": {0, 0.98}, "first.txt": {0.98, 0.98}, "second.txt": {0.98, 0.98}, "third.txt": {0.93, 0.98}, "fourth.txt": {0.92, 0.98},
-		"fifth.txt": {0.91, 0.98}, "sixth.txt": {0.98, 0.98}, "seventh.txt": {0.96, 0.98}, "eighth.txt": {0.98, 0.98},
+		"fifth.txt": {0.91, 0.98}, "sixth.txt": {0.98, 0.98}, "seventh.txt": {0.96, 0.98}, "eighth.txt": {0.98, 0.98}, "ninth.txt": {0.98, 0.95},
 	} {
 		data, err := probes.ReadFile("testdata/" + name)
 		require.NoError(t, err)
