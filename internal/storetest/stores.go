@@ -38,7 +38,7 @@ func Owned(t *testing.T, st *session.Store) (ada *session.Store, theirs, unowned
 	theirs = Load(t, bert, CLI)
 	Add(t, theirs, transcript.UserText("bert says "+Word), transcript.AssistantText("Yes."))
 	require.NoError(t, theirs.SetMeta(t.Context(), transcript.Meta{Title: new("bert's title")}))
-	unowned = Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
+	unowned = Load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "unowned"})
 	Add(t, unowned, transcript.UserText("without an owner: "+Word))
 	Add(t, Load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"}), transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
 	return ada, theirs, unowned

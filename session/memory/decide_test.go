@@ -172,7 +172,7 @@ func TestFull(t *testing.T) {
 }
 
 // A candidate is compared with the five memories of its category whose words are most like
-// its own, those of its topic first.
+// its words. The memories of its topic come first.
 func TestSimilar(t *testing.T) {
 	v := newView()
 	for id, m := range []Memory{
